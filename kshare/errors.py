@@ -43,7 +43,7 @@ __all__ = [
     "ProducerFenced",
     "RequestTimedOut",
     "StoreFailed",
-    "UnreadableAnswer",
+    "UnreadableResponse",
     "Unsupported",
 ]
 
@@ -181,7 +181,7 @@ class DecodeError(KshareError, ValueError):
         self.reason = reason
 
 
-class UnreadableAnswer(DecodeError):
+class UnreadableResponse(DecodeError):
     """A broker's response can't be decoded: names the broker, the request and the problem."""
 
     def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:

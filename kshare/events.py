@@ -14,7 +14,6 @@ from __future__ import annotations
 from kshare.engine.events import (
     AckType,
     Acquired,
-    Answered,
     Assigned,
     Damaged,
     Event,
@@ -28,6 +27,7 @@ from kshare.engine.events import (
     OnSettled,
     Poisoned,
     Refused,
+    Responded,
     SessionEnded,
     Settled,
     Skipped,
@@ -36,7 +36,6 @@ from kshare.engine.events import (
 __all__ = [
     "AckType",
     "Acquired",
-    "Answered",
     "Assigned",
     "Damaged",
     "Event",
@@ -50,6 +49,7 @@ __all__ = [
     "OnSettled",
     "Poisoned",
     "Refused",
+    "Responded",
     "SessionEnded",
     "Settled",
     "Skipped",

@@ -22,7 +22,7 @@ SUBJECTS = {
     "cli/consume": "unreadable",
     "cli/doctor": "group_health",
     "cli/dlq": "odd_letters",
-    "client": "closing commit damaged_answers loops out_of_reach summary_log threads types",
+    "client": "closing commit damaged_responses loops out_of_reach summary_log threads types",
     "dissect": "frames golden messages mistakes records_agree",
     "exporter": "files",
     "fast": "bare_objects same_errors switch",

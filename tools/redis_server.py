@@ -52,7 +52,7 @@ def install() -> Path:
 
 
 def start(folder: Path) -> tuple[Process, str]:
-    """Start a server that keeps its data in memory. Returns its process and its URL; it may not answer yet."""
+    """Start a server that keeps its data in memory. Returns its process and its URL; it may not respond yet."""
     program = found()
     if program is None:
         raise FileNotFoundError(MISSING)

@@ -40,14 +40,14 @@ class CommittedText(NamedTuple):
 async def committed_texts(router: Router, group: str) -> dict[TopicPartition, CommittedText]:
     """The texts that this consumer group has; none if it doesn't exist."""
 
-    def errors_of(answer: OffsetFetchResponse) -> Iterable[ResponseError | None]:
-        for one in answer.groups:
+    def errors_of(response: OffsetFetchResponse) -> Iterable[ResponseError | None]:
+        for one in response.groups:
             action = f"offsets of consumer group {group}"
             yield response_error(one.error_code, action, needs=[Right("Describe", "group", group)])
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=False)
-    _, answer = await router.ask_coordinator(group, request, errors_of, version=_BY_NAME)
-    found = expected_row(answer.groups, "OffsetFetch", f"consumer group {group}")
+    _, response = await router.ask_coordinator(group, request, errors_of, version=_BY_NAME)
+    found = expected_row(response.groups, "OffsetFetch", f"consumer group {group}")
     return {
         (topic.name, row.partition_index): CommittedText(row.committed_offset, row.metadata)
         for topic in found.topics
@@ -61,8 +61,8 @@ async def commit_texts(
 ) -> None:
     """Store these texts, each with an offset of its partition, 0 if `offsets` has none."""
 
-    def errors_of(answer: OffsetCommitResponse) -> Iterable[ResponseError | None]:
-        for topic in answer.topics:
+    def errors_of(response: OffsetCommitResponse) -> Iterable[ResponseError | None]:
+        for topic in response.topics:
             needs = [Right("Read", "group", group), Right("Read", "topic", topic.name)]
             for row in topic.partitions:
                 action = f"committing an offset of consumer group {group} in {topic.name}"

@@ -66,18 +66,18 @@ async def describe(
     action = f"configuration of {resource.name.lower()} {name}"
 
     async def step(deadline: float) -> list[ConfigEntry]:
-        answer = await router.ask(
+        response = await router.ask(
             node,
             request,
-            lambda answer: [
+            lambda response: [
                 response_error(
                     one.error_code, action, one.error_message, [_right("DescribeConfigs", resource, name)]
                 )
-                for one in answer.results
+                for one in response.results
             ],
             deadline,
         )
-        found = expected_row(answer.results, "DescribeConfigs", f"{resource.name.lower()} {name}")
+        found = expected_row(response.results, "DescribeConfigs", f"{resource.name.lower()} {name}")
         return sorted((_entry(row) for row in found.configs), key=lambda one: one.name)
 
     return await router.retry(step)
@@ -100,10 +100,10 @@ async def describe_each(
     for start in range(0, len(wanted), _RESOURCES_PER_REQUEST):
         some = wanted[start : start + _RESOURCES_PER_REQUEST]
         request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys) for name in some])
-        answer = await router.ask_any(request, lambda answer: ())
-        for name in {*some} - {one.resource_name for one in answer.results}:
+        response = await router.ask_any(request, lambda response: ())
+        for name in {*some} - {one.resource_name for one in response.results}:
             raise left_out("DescribeConfigs", f"{resource.name.lower()} {name}")
-        for one in answer.results:
+        for one in response.results:
             values = {row.name: _entry(row).value for row in one.configs}
             found[one.resource_name] = one.error_code or values
     return found
@@ -123,11 +123,11 @@ async def alter(
     action = f"changing the configuration of {resource.name.lower()} {name}"
     await router.ask_any(
         request,
-        lambda answer: [
+        lambda response: [
             response_error(
                 one.error_code, action, one.error_message, [_right("AlterConfigs", resource, name)]
             )
-            for one in answer.responses
+            for one in response.responses
         ],
     )
 

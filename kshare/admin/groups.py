@@ -23,14 +23,14 @@ async def list_groups(router: Router, types: Iterable[str], states: Iterable[str
     found: dict[str, GroupListing] = {}
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     for broker in (await router.metadata([])).brokers:
-        answer = await router.ask_node(
+        response = await router.ask_node(
             broker.node_id,
             request,
-            lambda answer: [
-                response_error(answer.error_code, "listing groups", needs=[Right("Describe", "cluster")])
+            lambda response: [
+                response_error(response.error_code, "listing groups", needs=[Right("Describe", "cluster")])
             ],
         )
-        for row in answer.groups:
+        for row in response.groups:
             found[row.group_id] = GroupListing(
                 row.group_id, row.group_type, row.group_state, row.protocol_type
             )
@@ -38,20 +38,20 @@ async def list_groups(router: Router, types: Iterable[str], states: Iterable[str
 
 
 async def describe_share_group(router: Router, group: str) -> GroupDescription:
-    node, answer = await router.ask_coordinator(
+    node, response = await router.ask_coordinator(
         group,
         ShareGroupDescribeRequest(group_ids=[group]),
-        lambda answer: [
+        lambda response: [
             response_error(
                 one.error_code,
                 f"group {group}",
                 one.error_message,
                 [Right("Describe", "group", group), Right("Describe", "topic", "*")],
             )
-            for one in answer.groups
+            for one in response.groups
         ],
     )
-    return _description(expected_row(answer.groups, "ShareGroupDescribe", f"group {group}"), node, router)
+    return _description(expected_row(response.groups, "ShareGroupDescribe", f"group {group}"), node, router)
 
 
 async def describe_share_groups(
@@ -66,11 +66,11 @@ async def describe_share_groups(
     for start in range(0, len(names), _GROUPS_PER_REQUEST):
         some = names[start : start + _GROUPS_PER_REQUEST]
         for node, theirs in (await router.coordinators(some)).items():
-            answer = await router.ask_node(
-                node, ShareGroupDescribeRequest(group_ids=theirs), lambda answer: ()
+            response = await router.ask_node(
+                node, ShareGroupDescribeRequest(group_ids=theirs), lambda response: ()
             )
             found |= {
-                one.group_id: _description(one, node, router) for one in answer.groups if not one.error_code
+                one.group_id: _description(one, node, router) for one in response.groups if not one.error_code
             }
     for name in names:
         if name not in found:
@@ -112,15 +112,15 @@ def _member(row: described.Member) -> Member:
 
 
 async def delete_group(router: Router, group: str) -> None:
-    """Not retried if the response is lost: the second request would be answered with GROUP_ID_NOT_FOUND."""
+    """Not retried if the response is lost: the response to the second request would be GROUP_ID_NOT_FOUND."""
     await router.ask_coordinator(
         group,
         DeleteGroupsRequest(groups_names=[group]),
-        lambda answer: [
+        lambda response: [
             response_error(
                 one.error_code, f"group {group}", one.error_message, [Right("Delete", "group", group)]
             )
-            for one in answer.results
+            for one in response.results
         ],
         is_repeatable=False,
     )

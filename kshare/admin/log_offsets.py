@@ -22,9 +22,9 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
     """The selected partitions, or all of a topic. Raises ConfigError for a partition that doesn't exist."""
     if not topics:
         raise ConfigError('no topics are given: write {"orders": None} for all partitions of orders')
-    answer = await router.metadata(topics)
+    response = await router.metadata(topics)
     found = []
-    for topic in answer.topics:
+    for topic in response.topics:
         name = topic.name or ""
         existing = sorted(one.partition_index for one in topic.partitions)
         requested = topics[name]
@@ -54,10 +54,12 @@ async def log_offsets(
         """Look up all leaders again, since they may have moved."""
         found: dict[TopicPartition, int] = {}
         for leader, pairs in (await _leaders(router, wanted, deadline)).items():
-            answer = await router.ask(leader, _request(pairs, time, is_committed_only), _errors_of, deadline)
+            response = await router.ask(
+                leader, _request(pairs, time, is_committed_only), _errors_of, deadline
+            )
             found |= {
                 (topic.name, row.partition_index): row.offset
-                for topic in answer.topics
+                for topic in response.topics
                 for row in topic.partitions
             }
             for topic, number in pairs:
@@ -71,9 +73,9 @@ async def log_offsets(
 async def _leaders(
     router: Router, wanted: set[TopicPartition], deadline: float
 ) -> dict[int, list[TopicPartition]]:
-    answer = await router.metadata(sorted({topic for topic, _ in wanted}), deadline)
+    response = await router.metadata(sorted({topic for topic, _ in wanted}), deadline)
     leaders: dict[int, list[TopicPartition]] = defaultdict(list)
-    for found in answer.topics:
+    for found in response.topics:
         for row in found.partitions:
             where = (found.name or "", row.partition_index)
             if where in wanted:
@@ -93,8 +95,8 @@ def _request(pairs: Iterable[TopicPartition], time: int, is_committed_only: bool
     return ListOffsetsRequest(_CONSUMER, int(is_committed_only), topics=list(topics.values()))
 
 
-def _errors_of(answer: ListOffsetsResponse) -> Iterable[ResponseError | None]:
-    for topic in answer.topics:
+def _errors_of(response: ListOffsetsResponse) -> Iterable[ResponseError | None]:
+    for topic in response.topics:
         for row in topic.partitions:
             action = f"offsets of {topic.name}[{row.partition_index}]"
             yield response_error(row.error_code, action, needs=[Right("Describe", "topic", topic.name)])

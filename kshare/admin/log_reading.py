@@ -93,17 +93,17 @@ class LogReader:
         """
 
         async def step(deadline: float) -> FetchedBatches:
-            answer = await self._ask_follower(where, offset, max_bytes, deadline)
-            if answer is None:
-                answer = await self._ask_leader(where, offset, max_bytes, deadline)
-                named = self._row(answer, where).preferred_read_replica
+            response = await self._ask_follower(where, offset, max_bytes, deadline)
+            if response is None:
+                response = await self._ask_leader(where, offset, max_bytes, deadline)
+                named = self._row(response, where).preferred_read_replica
                 if named >= 0:
                     # Without records: the leader expects us to fetch them there.
                     self._replicas.prefer(where, named)
-                    answer = await self._ask_follower(
+                    response = await self._ask_follower(
                         where, offset, max_bytes, deadline
                     ) or await self._ask_leader(where, offset, max_bytes, deadline)
-            return self._read(answer, where)
+            return self._read(response, where)
 
         return await self._router.retry(step)
 
@@ -140,9 +140,9 @@ class LogReader:
         # Half of the time is left for the leader.
         attempt_deadline = min(now + (deadline - now) / 2, now + self._attempt_timeout_s)
         try:
-            answer = await self._router.ask(follower, request, self._errors_of, attempt_deadline)
-            if self._row(answer, where).records:
-                return answer
+            response = await self._router.ask(follower, request, self._errors_of, attempt_deadline)
+            if self._row(response, where).records:
+                return response
         except KshareError as error:
             log.info("broker %d is read no longer, but the leader: %s", follower, error)
         self._replicas.avoid_follower(where)
@@ -180,13 +180,13 @@ class LogReader:
             rack_id=rack,
         )
 
-    def _row(self, answer: FetchResponse, where: LogPartition) -> PartitionData:
+    def _row(self, response: FetchResponse, where: LogPartition) -> PartitionData:
         subject = f"{self._names.get(where[0], where[0].hex())}[{where[1]}]"
-        topic = expected_row(answer.responses, "Fetch", subject)
+        topic = expected_row(response.responses, "Fetch", subject)
         return expected_row(topic.partitions, "Fetch", subject)
 
-    def _read(self, answer: FetchResponse, where: LogPartition) -> FetchedBatches:
-        row = self._row(answer, where)
+    def _read(self, response: FetchResponse, where: LogPartition) -> FetchedBatches:
+        row = self._row(response, where)
         return FetchedBatches(
             row.records or b"",
             [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
@@ -194,9 +194,9 @@ class LogReader:
             row.last_stable_offset if self._is_committed_only else row.high_watermark,
         )
 
-    def _errors_of(self, answer: FetchResponse) -> Iterable[ResponseError | None]:
-        yield response_error(answer.error_code, "reading")
-        for topic in answer.responses:
+    def _errors_of(self, response: FetchResponse) -> Iterable[ResponseError | None]:
+        yield response_error(response.error_code, "reading")
+        for topic in response.responses:
             name = self._names.get(topic.topic_id, "")
             for row in topic.partitions:
                 action = f"reading {name}[{row.partition_index}]"
@@ -205,9 +205,9 @@ class LogReader:
     async def _find_leader(self, where: LogPartition, deadline: float) -> int:
         topic_id, partition = where
         request = MetadataRequest([MetadataRequestTopic(topic_id, None)], allow_auto_topic_creation=False)
-        answer = await self._router.ask(None, request, _metadata_errors, deadline)
-        self._router.learn(answer)
-        topic = expected_row(answer.topics, "Metadata", f"the topic with id {topic_id.hex()}")
+        response = await self._router.ask(None, request, _metadata_errors, deadline)
+        self._router.learn(response)
+        topic = expected_row(response.topics, "Metadata", f"the topic with id {topic_id.hex()}")
         self._names[topic_id] = topic.name or topic_id.hex()
         leaders = {row.partition_index: row.leader_id for row in topic.partitions}
         self._leaders |= {(topic_id, number): leader for number, leader in leaders.items() if leader >= 0}
@@ -219,9 +219,9 @@ class LogReader:
         return self._leaders[where]
 
 
-def _metadata_errors(answer: MetadataResponse) -> Iterable[ResponseError | None]:
-    yield response_error(answer.error_code, "finding the brokers")
-    for topic in answer.topics:
+def _metadata_errors(response: MetadataResponse) -> Iterable[ResponseError | None]:
+    yield response_error(response.error_code, "finding the brokers")
+    for topic in response.topics:
         yield response_error(
             topic.error_code, f"finding the leaders of topic {topic.name or topic.topic_id.hex()}"
         )

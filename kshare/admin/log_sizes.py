@@ -26,14 +26,14 @@ async def log_sizes(router: Router, where: Iterable[TopicPartition]) -> dict[Top
                 asked.partitions.append(row.partition_index)
     found: dict[TopicPartition, int] = {}
     for leader, topics in led.items():
-        answer = await router.ask_node(
+        response = await router.ask_node(
             leader,
             DescribeLogDirsRequest(list(topics.values())),
-            lambda answer: [
-                response_error(answer.error_code, "sizes of logs", needs=[Right("Describe", "cluster")])
+            lambda response: [
+                response_error(response.error_code, "sizes of logs", needs=[Right("Describe", "cluster")])
             ],
         )
-        for directory in answer.results:
+        for directory in response.results:
             for one in directory.topics if not directory.error_code else ():
                 for size in one.partitions:
                     if not size.is_future_key:  # a copy that is being made on another disk

@@ -52,8 +52,8 @@ async def share_group_offsets(
             DescribeShareGroupOffsetsRequestTopic(topic, numbers) for topic, numbers in _by_topic(chosen)
         ]
 
-    def errors_of(answer: DescribeShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
-        for one in answer.groups:
+    def errors_of(response: DescribeShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
+        for one in response.groups:
             action = f"offsets of group {group}"
             yield response_error(
                 one.error_code, action, one.error_message, [Right("Describe", "group", group)]
@@ -66,8 +66,8 @@ async def share_group_offsets(
                     yield response_error(row.error_code, action, row.error_message, needs)
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
-    _, answer = await router.ask_coordinator(group, request, errors_of)
-    found = expected_row(answer.groups, "DescribeShareGroupOffsets", f"group {group}")
+    _, response = await router.ask_coordinator(group, request, errors_of)
+    found = expected_row(response.groups, "DescribeShareGroupOffsets", f"group {group}")
     return sorted(
         (
             PartitionOffset(
@@ -95,18 +95,20 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
         for topic, numbers in _by_topic(offsets)
     ]
 
-    def errors_of(answer: AlterShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
+    def errors_of(response: AlterShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         action = f"setting offsets of group {group}"
-        yield response_error(answer.error_code, action, answer.error_message, [Right("Read", "group", group)])
-        for topic in answer.responses:
+        yield response_error(
+            response.error_code, action, response.error_message, [Right("Read", "group", group)]
+        )
+        for topic in response.responses:
             needs = [Right("Read", "topic", topic.topic_name)]
             for row in topic.partitions:
                 where = f"{topic.topic_name}[{row.partition_index}]"
                 action = f"setting the offset of group {group} in {where}"
                 yield response_error(row.error_code, action, row.error_message, needs)
 
-    _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), errors_of)
-    if not answer.responses:
+    _, response = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), errors_of)
+    if not response.responses:
         # Kafka 4.1 accepts the request, and responds with neither an error nor a topic.
         raise Unsupported(
             "the broker accepted AlterShareGroupOffsets but ignored it: setting offsets needs Kafka 4.2 or later"
@@ -135,12 +137,12 @@ async def reset_offsets(
 async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> None:
     names = sorted(set(topics))
 
-    def errors_of(answer: DeleteShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
+    def errors_of(response: DeleteShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         action = f"deleting offsets of group {group}"
         yield response_error(
-            answer.error_code, action, answer.error_message, [Right("Delete", "group", group)]
+            response.error_code, action, response.error_message, [Right("Delete", "group", group)]
         )
-        for row in answer.responses:
+        for row in response.responses:
             action = f"deleting offsets of group {group} in {row.topic_name}"
             needs = [Right("Read", "topic", row.topic_name)]
             yield response_error(row.error_code, action, row.error_message, needs)

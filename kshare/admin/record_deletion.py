@@ -23,8 +23,8 @@ async def delete_records_before(
     timeout_ms = int(1000 * router.pool.settings.request_timeout)
     rows = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])]
 
-    def errors_of(answer: DeleteRecordsResponse) -> Iterable[ResponseError | None]:
-        for found in answer.topics:
+    def errors_of(response: DeleteRecordsResponse) -> Iterable[ResponseError | None]:
+        for found in response.topics:
             for row in found.partitions:
                 yield response_error(
                     row.error_code,

@@ -182,12 +182,12 @@ class Router:
         if on_sent is not None:
             on_sent()
         try:
-            answer = await self.send(connection, request, version, remaining)
+            response = await self.send(connection, request, version, remaining)
         except (ConnectionLost, RequestTimedOut) as error:
             if is_repeatable:
                 raise
             raise _OutcomeUnknown(error) from None
-        found = [response_error for response_error in errors_of(answer) if response_error]
+        found = [response_error for response_error in errors_of(response) if response_error]
         for response_error in sorted(found, key=lambda one: one.code not in _PASSES):
             refused = self._error(response_error)
             if len(found) > 1:
@@ -196,7 +196,7 @@ class Router:
                 raise refused
             finally:
                 del refused  # see `kshare.errors`
-        return answer
+        return response
 
     async def send(
         self, connection: Connection, request: Request[ResponseT], version: int | None, timeout: float
@@ -209,24 +209,24 @@ class Router:
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
-        def errors_of(answer: MetadataResponse) -> Iterable[ResponseError | None]:
-            yield response_error(answer.error_code, "finding the brokers")
-            for topic in answer.topics if wanted else ():
+        def errors_of(response: MetadataResponse) -> Iterable[ResponseError | None]:
+            yield response_error(response.error_code, "finding the brokers")
+            for topic in response.topics if wanted else ():
                 name = topic.name or ""
                 yield response_error(
                     topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)]
                 )
 
         if deadline is None:
-            answer = await self.ask_any(request, errors_of)
+            response = await self.ask_any(request, errors_of)
         else:
-            answer = await self.ask(None, request, errors_of, deadline)
-        self.learn(answer)
-        named = {topic.name for topic in answer.topics}
+            response = await self.ask(None, request, errors_of, deadline)
+        self.learn(response)
+        named = {topic.name for topic in response.topics}
         for topic in wanted or ():
             if topic.name not in named:
                 raise left_out("Metadata", f"topic {topic.name}")
-        return answer
+        return response
 
     async def any_node(self) -> int:
         """The id of some broker."""
@@ -241,9 +241,9 @@ class Router:
             raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}[{partition}]")
         return leader, found.topic_id
 
-    def learn(self, answer: MetadataResponse) -> None:
+    def learn(self, response: MetadataResponse) -> None:
         """Remember the addresses of the brokers."""
-        self.pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
+        self.pool.learn({one.node_id: (one.host, one.port, one.rack) for one in response.brokers})
 
     def _error(self, response_error: ResponseError) -> BrokerError:
         right = missing_right(response_error.code, response_error.needs)
@@ -254,30 +254,30 @@ class Router:
     async def coordinators(self, groups: Sequence[str]) -> dict[int, list[str]]:
         """The coordinators of many groups, found with one request; groups without one at the moment are left out."""
         request = FindCoordinatorRequest(key_type=CoordinatorKind.GROUP, coordinator_keys=list(groups))
-        answer = await self.ask_any(request, lambda answer: ())
+        response = await self.ask_any(request, lambda response: ())
         found: dict[int, list[str]] = {}
-        for one in answer.coordinators:
+        for one in response.coordinators:
             if not one.error_code:
                 self._learn_coordinator(one)
                 found.setdefault(one.node_id, []).append(one.key)
         return found
 
     async def _coordinator(self, group: str, kind: CoordinatorKind, deadline: float) -> int:
-        answer = await self.ask(
+        response = await self.ask(
             None,
             FindCoordinatorRequest(key_type=kind, coordinator_keys=[group]),
-            lambda answer: [
+            lambda response: [
                 response_error(
                     one.error_code,
                     f"finding the coordinator of {group}",
                     one.error_message,
                     [Right("Describe", _RESOURCE_OF[kind], group)],
                 )
-                for one in answer.coordinators
+                for one in response.coordinators
             ],
             deadline,
         )
-        found = expected_row(answer.coordinators, "FindCoordinator", f"the coordinator of {group}")
+        found = expected_row(response.coordinators, "FindCoordinator", f"the coordinator of {group}")
         self._learn_coordinator(found)
         return found.node_id
 

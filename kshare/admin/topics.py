@@ -52,11 +52,11 @@ async def create_topic(
     )
     await router.ask_any(
         CreateTopicsRequest([topic], _TIMEOUT_MS),
-        lambda answer: [
+        lambda response: [
             response_error(
                 one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
             )
-            for one in answer.topics
+            for one in response.topics
         ],
         is_repeatable=False,
     )
@@ -86,11 +86,11 @@ async def ensure_topic(
 async def delete_topic(router: Router, name: str) -> None:
     await router.ask_any(
         DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=_TIMEOUT_MS),
-        lambda answer: [
+        lambda response: [
             response_error(
                 one.error_code, f"deleting topic {name}", one.error_message, [Right("Delete", "topic", name)]
             )
-            for one in answer.responses
+            for one in response.responses
         ],
         is_repeatable=False,
     )

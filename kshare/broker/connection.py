@@ -47,7 +47,7 @@ class ClientConnection:
         self.is_open = True
         self.closed = Signal()
         """Fires once, when the client has disconnected: before `on_closed`, so that parked requests end first."""
-        self.send_answers: Callable[[], Awaitable[bool]] = _no_answers
+        self.send_responses: Callable[[], Awaitable[bool]] = _no_responses
         """Send the responses that are buffered. Returns whether there were any. Set by the request loop."""
         self._hooks: dict[object, Callable[[], None]] = {}
 
@@ -67,7 +67,7 @@ class ClientConnection:
             call()
 
 
-async def _no_answers() -> bool:
+async def _no_responses() -> bool:
     return False
 
 
@@ -132,7 +132,7 @@ class Call:
         """
         if not self.connection.is_open:
             return False
-        if await self.connection.send_answers():
+        if await self.connection.send_responses():
             return True
         awaited = [*signals, self.connection.closed]
         in_time = await wait_for_any(awaited, self.broker.clock, until, real_until)

@@ -41,9 +41,9 @@ def error_response(request: Any, error: ErrorCode) -> Message:
     make = _MAKERS.get(type(request).__name__)
     if make is not None:
         return make(request, error)
-    answer: Any = request.RESPONSE()
-    answer.error_code = error
-    return answer  # type: ignore[no-any-return]
+    response: Any = request.RESPONSE()
+    response.error_code = error
+    return response  # type: ignore[no-any-return]
 
 
 def _produce(request: Any, error: ErrorCode) -> Message:

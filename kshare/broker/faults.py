@@ -247,9 +247,9 @@ class Faults:
         return None
 
 
-def corrupt_records(answer: Any) -> None:
+def corrupt_records(response: Any) -> None:
     """For `change`: flip a bit in the last byte of the first records in the response to a (share) fetch."""
-    for topic in answer.responses:
+    for topic in response.responses:
         for partition in topic.partitions:
             if partition.records:
                 records = bytearray(partition.records)

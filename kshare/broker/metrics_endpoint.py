@@ -28,20 +28,20 @@ class MetricsEndpoint:
 
     async def _serve(self, listener: Listener[SocketStream]) -> None:
         async with listener:
-            await listener.serve(self._answer)
+            await listener.serve(self._respond)
 
-    async def _answer(self, stream: SocketStream) -> None:
+    async def _respond(self, stream: SocketStream) -> None:
         async with stream:
             with anyio.move_on_after(_LONGEST_S):
                 try:
                     request = b""
                     while b"\r\n\r\n" not in request and len(request) < _LARGEST_REQUEST:
                         request += await stream.receive()
-                    await stream.send(self._reply(request.split(b"\r\n", 1)[0]))
+                    await stream.send(self._response(request.split(b"\r\n", 1)[0]))
                 except _GONE:
                     return
 
-    def _reply(self, line: bytes) -> bytes:
+    def _response(self, line: bytes) -> bytes:
         method, _, rest = line.partition(b" ")
         if method == b"GET" and rest.split(b" ")[0].split(b"?")[0] == b"/metrics":
             status, body = "200 OK", exposition(self._broker).encode()

@@ -56,7 +56,7 @@ class RequestLoop:
         self._login = security.login()
         self._unsent: list[bytearray] = []
         self._unsent_size = 0
-        connection.send_answers = self._send_answers
+        connection.send_responses = self._send_responses
         self._frames: deque[memoryview] = deque()
         self._frames_arrived = anyio.Event()
         self._frame_taken = anyio.Event()
@@ -65,7 +65,7 @@ class RequestLoop:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._read)
             with suppress(CloseConnection):
-                await self._answer_all()
+                await self._response_all()
             self._connection.end()
             tasks.cancel_scope.cancel()
 
@@ -91,26 +91,26 @@ class RequestLoop:
         """Whether so much is queued that reading must wait until a request is taken."""
         return len(self._frames) >= _READ_AHEAD or sum(map(len, self._frames)) >= _READ_AHEAD_BYTES
 
-    async def _answer_all(self) -> None:
+    async def _response_all(self) -> None:
         while True:
             while self._frames:
                 frame = self._frames.popleft()
                 self._frame_taken.set()
                 try:
-                    await self._reply(frame)
+                    await self._response(frame)
                 except CloseConnection:
-                    await self._send_answers()
+                    await self._send_responses()
                     raise
                 if len(self._unsent) >= _SENT_TOGETHER or self._unsent_size >= _LARGE:
-                    await self._send_answers()
-            if await self._send_answers():
+                    await self._send_responses()
+            if await self._send_responses():
                 continue  # more requests may have arrived meanwhile
             if not self._connection.is_open:
                 return
             self._frames_arrived = anyio.Event()
             await self._frames_arrived.wait()
 
-    async def _reply(self, frame: memoryview) -> None:
+    async def _response(self, frame: memoryview) -> None:
         header, request = self._decode(frame)
         call = Call(
             self._broker,
@@ -122,7 +122,7 @@ class RequestLoop:
         )
         self._connection.client_id = header.client_id
         if request is None:
-            refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
+            refusal = api_versions.response(call, ErrorCode.UNSUPPORTED_VERSION)
             self._enqueue(encode_response(refusal, 0, header.correlation_id))
             return
         counted = request.NAME.removesuffix("Request"), call.node.id
@@ -130,14 +130,16 @@ class RequestLoop:
         try:
             fault = self._broker.faults.take(request, call)
             if fault is not None:
-                await self._send_answers()
-            answer = await (
+                await self._send_responses()
+            response = await (
                 self._handle(request, call) if fault is None else self._apply_fault(fault, request, call)
             )
             self._broker.flush()
-            if getattr(answer, "error_code", 0):
+            if getattr(response, "error_code", 0):
                 self._broker.counters.refusals[counted] += 1
-            reply = None if answer is None else encode_response(answer, call.version, header.correlation_id)
+            encoded = (
+                None if response is None else encode_response(response, call.version, header.correlation_id)
+            )
         except CloseConnection:
             raise
         except Exception as error:
@@ -146,12 +148,12 @@ class RequestLoop:
             self._broker.log.event(logging.ERROR, what, error, has_traceback=True)
             self._broker.crashes.append(error)
             raise CloseConnection from error
-        if reply is None:
+        if encoded is None:
             return
         cut_after = None if fault is None else fault.cut_after
         if cut_after is not None:
-            del reply[cut_after:]
-        self._enqueue(reply)
+            del encoded[cut_after:]
+        self._enqueue(encoded)
         if cut_after is not None:
             raise CloseConnection
 
@@ -159,9 +161,9 @@ class RequestLoop:
         if self._login is not None and not self._login.allows(call.api_key):
             raise CloseConnection
         if self._login is not None and self._login.handles(call.api_key):
-            answer = self._login.answer(request)
+            response = self._login.response(request)
             self._connection.principal = self._login.principal
-            return answer
+            return response
         return await handler_for(call.api_key)(request, call)
 
     async def _apply_fault(self, fault: Fault, request: Message, call: Call) -> Message | None:
@@ -180,26 +182,26 @@ class RequestLoop:
             # Rarely needed, and it imports a dozen messages.
             from kshare.broker.error_responses import error_response
 
-            answer: Message | None = error_response(request, fault.error)
+            response: Message | None = error_response(request, fault.error)
         else:
-            answer = await self._handle(request, call)
-        if fault.change is not None and answer is not None:
+            response = await self._handle(request, call)
+        if fault.change is not None and response is not None:
             with naming("change", request):
-                fault.change(answer)
+                fault.change(response)
         if fault.after_ms:
             await call.wait([], clock.now() + fault.after_ms)
-        return None if fault.mute else answer
+        return None if fault.mute else response
 
-    def _enqueue(self, answer: bytearray) -> None:
-        self._unsent.append(answer)
-        self._unsent_size += len(answer)
+    def _enqueue(self, response: bytearray) -> None:
+        self._unsent.append(response)
+        self._unsent_size += len(response)
 
-    async def _send_answers(self) -> bool:
+    async def _send_responses(self) -> bool:
         """Returns whether there were any. Raises CloseConnection if the client has disconnected."""
         if not self._unsent:
             return False
-        answers, self._unsent, self._unsent_size = self._unsent, [], 0
-        data = answers[0] if len(answers) == 1 else bytearray().join(answers)
+        responses, self._unsent, self._unsent_size = self._unsent, [], 0
+        data = responses[0] if len(responses) == 1 else bytearray().join(responses)
         # `send` accepts any bytes-like object, whatever its signature says.
         try:
             await self._stream.send(cast("bytes", data))
@@ -208,7 +210,7 @@ class RequestLoop:
         return True
 
     def _decode(self, frame: memoryview) -> tuple[RequestHeader, Message | None]:
-        """The request is None for ApiVersions in an unsupported version, which is answered nevertheless."""
+        """The request is None for ApiVersions in an unsupported version, which gets a response nevertheless."""
         if len(frame) < 8:
             raise CloseConnection
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame)

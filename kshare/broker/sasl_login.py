@@ -42,7 +42,7 @@ class Login:
     def handles(self, api_key: int) -> bool:
         return api_key in (_HANDSHAKE, _AUTHENTICATE)
 
-    def answer(self, request: Message) -> Message:
+    def response(self, request: Message) -> Message:
         if isinstance(request, SaslHandshakeRequest):
             return self._begin(request)
         assert isinstance(request, SaslAuthenticateRequest)
@@ -63,19 +63,19 @@ class Login:
             reason = "SaslAuthenticate request received after successful handshake only"
             return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, reason)
         if self._scram is not None:
-            reply, user = self._scram.answer(client_message)
+            response, user = self._scram.response(client_message)
         else:
-            reply, user = (b"", self._check_plain(client_message))
-        if reply is None or (self._scram is None and user is None):
+            response, user = (b"", self._check_plain(client_message))
+        if response is None or (self._scram is None and user is None):
             self._mechanism = None
             reason = f"Authentication failed: invalid credentials with SASL mechanism {self._name()}"
             return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, reason)
         if user is None:
-            return SaslAuthenticateResponse(error_message=None, auth_bytes=reply)
+            return SaslAuthenticateResponse(error_message=None, auth_bytes=response)
         self._is_authenticated, self.principal = True, f"User:{user}"
         self._mechanism = None
         lifetime = self._security.session_lifetime_ms
-        return SaslAuthenticateResponse(error_message=None, auth_bytes=reply, session_lifetime_ms=lifetime)
+        return SaslAuthenticateResponse(error_message=None, auth_bytes=response, session_lifetime_ms=lifetime)
 
     def _name(self) -> str:
         return _PLAIN if self._scram is None else self._scram.mechanism

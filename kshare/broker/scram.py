@@ -30,7 +30,7 @@ class ScramServer:
         self._first_messages = ""
         """What both sides sign: the client's first message without its header, and our response."""
 
-    def answer(self, client_message: bytes) -> tuple[bytes | None, str | None]:
+    def response(self, client_message: bytes) -> tuple[bytes | None, str | None]:
         """The response, or None if the authentication failed; and the user, once authenticated."""
         try:
             text = client_message.decode()

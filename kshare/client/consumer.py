@@ -51,7 +51,7 @@ TakenT = TypeVar("TakenT")
 TopicPartition = tuple[str, int]
 BootstrapServers = str | Iterable[str] | None
 _BURST_S = 0.005
-_LATE_ANSWERS = (
+_LATE_RESPONSES = (
     "group %s: left, but a broker that records came from didn't respond within close_timeout (%g s); what it doesn't "
     "know to be acknowledged, it redelivers when it notices that the connection is closed"
 )
@@ -163,7 +163,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                     with anyio.move_on_after(self.config.close_timeout) as limit:
                         await self._member.close()
                     if limit.cancelled_caught:
-                        late = _LATE_ANSWERS if self._member.has_left else _LATE_LEAVING
+                        late = _LATE_RESPONSES if self._member.has_left else _LATE_LEAVING
                         log.warning(late, self.config.group, self.config.close_timeout)
                     if pusher is not None and not limit.cancelled_caught:
                         await pusher.push_last()

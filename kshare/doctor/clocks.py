@@ -26,12 +26,12 @@ _REQUEST = DescribeQuorumRequest([TopicData(_METADATA_LOG, [PartitionData(0)])])
 async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     sent_at = time.time()
     try:
-        answer = await info.router.ask_any(_REQUEST, lambda answer: ())
+        response = await info.router.ask_any(_REQUEST, lambda response: ())
     except Unsupported as error:
         yield unknown(_CHECK, f"no broker reports its time: {error}")
         return
     received_at = time.time()
-    if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+    if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         right = Right("Describe", "cluster")
         yield unknown(
             _CHECK,
@@ -39,10 +39,10 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             grant(right, info.pool.settings),
         )
         return
-    if answer.error_code:
-        yield unknown(_CHECK, str(BrokerError(answer.error_code, "the controllers' time")))
+    if response.error_code:
+        yield unknown(_CHECK, str(BrokerError(response.error_code, "the controllers' time")))
         return
-    topic = expected_row(answer.topics, "DescribeQuorum", f"topic {_METADATA_LOG}")
+    topic = expected_row(response.topics, "DescribeQuorum", f"topic {_METADATA_LOG}")
     partition = expected_row(topic.partitions, "DescribeQuorum", f"the partition of topic {_METADATA_LOG}")
     leader = next((one for one in partition.current_voters if one.replica_id == partition.leader_id), None)
     if leader is None or leader.last_fetch_timestamp < 0:

@@ -83,10 +83,10 @@ class ClusterInfo:
 
     async def discover(self) -> None:
         """Find all brokers, and connect to each at its advertised address."""
-        answer = await self.router.metadata([])
-        expected_row(answer.brokers, "Metadata", "any broker")
-        self.cluster_id = answer.cluster_id
-        self.nodes = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        response = await self.router.metadata([])
+        expected_row(response.brokers, "Metadata", "any broker")
+        self.cluster_id = response.cluster_id
+        self.nodes = {one.node_id: (one.host, one.port) for one in response.brokers}
         connections: dict[int, Connection] = {}
         unreachable: dict[int, str] = {}
 

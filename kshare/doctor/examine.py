@@ -87,9 +87,9 @@ async def examine(
                     report(_not_checked(name, error))
                 else:  # several checks may need the same permission, or the same broker
                     report(unknown(name, f"not checked, for the same reason as {first}"))
-        for unanswered in router.unanswered:
-            if unanswered not in said_by:  # another broker answered, so that all was checked
-                report(problem("responses", unanswered))
+        for without_response in router.without_response:
+            if without_response not in said_by:  # another broker has responded, so that all was checked
+                report(problem("responses", without_response))
 
 
 def _not_checked(name: str, error: KshareError) -> CheckResult:

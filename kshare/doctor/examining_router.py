@@ -1,6 +1,6 @@
 """A router for an examination, which has to end soon also if brokers don't respond.
 
-A broker that left a request unanswered isn't asked the same again, and a broker that can't be reached is asked nothing.
+A broker that hasn't responded to a request isn't asked the same again. One that can't be reached is asked nothing.
 After each operation that got nothing within its limit, the limit of the following ones is halved, so that all of them
 together wait for twice the first limit, and a second for each one more.
 """
@@ -33,13 +33,13 @@ class ExaminingRouter(Router):
         super().__init__(pool, _FIRST_LIMIT_S)
         self._reachable: Collection[int] = ()
         self._unreachable: Mapping[int, str] = {}
-        self._unanswered: dict[tuple[str, int], str] = {}
-        """What was said of the request that this node left unanswered."""
+        self._without_response: dict[tuple[str, int], str] = {}
+        """What was said of the request that this node hasn't responded to."""
 
     @property
-    def unanswered(self) -> Iterable[str]:
-        """What to say of requests that were left unanswered, also if another broker has answered them."""
-        return self._unanswered.values()
+    def without_response(self) -> Iterable[str]:
+        """What to say of requests without a response, also if another broker has responded to them."""
+        return self._without_response.values()
 
     def note_brokers(self, reachable: Collection[int], unreachable: Mapping[int, str]) -> None:
         self._reachable, self._unreachable = reachable, unreachable
@@ -83,19 +83,19 @@ class ExaminingRouter(Router):
         try:
             return await super().send(connection, request, version, timeout)
         except RequestTimedOut as error:
-            self._unanswered[request.NAME, self.pool.node_at(connection.peer)] = str(error)
+            self._without_response[request.NAME, self.pool.node_at(connection.peer)] = str(error)
             raise
 
     def _responsive(self, api: str, node: int | None) -> int | None:
         """The broker to ask: `node`, if it is given. None means any."""
         if node is not None:
-            if reason := self._unanswered.get((api, node)) or self._unreachable.get(node):
+            if reason := self._without_response.get((api, node)) or self._unreachable.get(node):
                 raise NotAskedAgain(reason)
             return node
-        reasons = [reason for (name, _), reason in self._unanswered.items() if name == api]
+        reasons = [reason for (name, _), reason in self._without_response.items() if name == api]
         if not reasons:
             return None
         for other in self._reachable:
-            if (api, other) not in self._unanswered:
+            if (api, other) not in self._without_response:
                 return other
         raise NotAskedAgain(reasons[0])

@@ -31,16 +31,16 @@ def allows(operations: int | None, operation: AclOperation) -> bool:
 
 async def group_operations(info: ClusterInfo, group: str) -> int | None:
     """The permissions, as a set of bits; None if the brokers have no access rules."""
-    found = await info.router.ask_any(FindCoordinatorRequest(coordinator_keys=[group]), lambda answer: ())
+    found = await info.router.ask_any(FindCoordinatorRequest(coordinator_keys=[group]), lambda response: ())
     coordinator = expected_row(found.coordinators, "FindCoordinator", f"the coordinator of {group}")
     if coordinator.error_code:
         return _refused(coordinator.error_code)
     info.pool.learn({coordinator.node_id: (coordinator.host, coordinator.port, None)})
     request = DescribeGroupsRequest([group], include_authorized_operations=True)
-    answer = await info.router.ask_node(
-        coordinator.node_id, request, lambda answer: (), version=_OF_MISSING_GROUPS_TOO
+    response = await info.router.ask_node(
+        coordinator.node_id, request, lambda response: (), version=_OF_MISSING_GROUPS_TOO
     )
-    described = expected_row(answer.groups, "DescribeGroups", f"group {group}")
+    described = expected_row(response.groups, "DescribeGroups", f"group {group}")
     if described.error_code:
         return _refused(described.error_code)
     return _bits(described.authorized_operations)
@@ -51,8 +51,8 @@ async def topic_with_operations(info: ClusterInfo, topic: str) -> MetadataRespon
     request = MetadataRequest(
         [MetadataRequestTopic(name=topic)], False, include_topic_authorized_operations=True
     )
-    answer = await info.router.ask_any(request, lambda answer: ())
-    return expected_row(answer.topics, "Metadata", f"topic {topic}")
+    response = await info.router.ask_any(request, lambda response: ())
+    return expected_row(response.topics, "Metadata", f"topic {topic}")
 
 
 def topic_operations(found: MetadataResponseTopic) -> int | None:

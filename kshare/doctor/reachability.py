@@ -34,7 +34,7 @@ async def bootstrap(settings: NetSettings) -> AsyncIterator[CheckResult]:
                     "bootstrap.servers if it is gone for good",
                 )
         else:
-            yield ok(_BOOTSTRAP, f"{shown} answers")
+            yield ok(_BOOTSTRAP, f"{shown} responds")
 
 
 async def listeners(info: ClusterInfo) -> AsyncIterator[CheckResult]:
@@ -58,7 +58,7 @@ async def listeners(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         count = len(info.connections)
         yield ok(
             _LISTENERS,
-            f"{'the broker answers at its' if count == 1 else f'all {count} brokers answer at their'} "
+            f"{'the broker responds at its' if count == 1 else f'all {count} brokers respond at their'} "
             "advertised address",
         )
 
@@ -100,11 +100,11 @@ def _private(info: ClusterInfo) -> list[CheckResult]:
 
 async def _other_clusters(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for node in info.connections:
-        answer = await info.router.ask_node(node, MetadataRequest([]), lambda answer: ())
-        if answer.cluster_id != info.cluster_id:
+        response = await info.router.ask_node(node, MetadataRequest([]), lambda response: ())
+        if response.cluster_id != info.cluster_id:
             where = format_address(info.nodes[node])
             yield problem(
                 _LISTENERS,
-                f"{where} should be broker {node} of cluster {info.cluster_id}, but belongs to {answer.cluster_id}: "
+                f"{where} should be broker {node} of cluster {info.cluster_id}, but belongs to {response.cluster_id}: "
                 "two clusters share addresses",
             )

@@ -45,7 +45,7 @@ class Readings:
 async def take_readings(
     router: Router, names: tuple[str, ...], members_since: MembersSince | None = None
 ) -> Readings:
-    """Raises what a group's coordinator answers, for example that we lack a permission.
+    """Raises what a group's coordinator responds, for example that we lack a permission.
 
     With `members_since`, which others have seen, doesn't wait until it is sure of stalls: it is for repeated readings.
     """

@@ -42,7 +42,7 @@ DEADLOCK = KnownDefect(
     frozenset({(4, 1)}),
     frozenset({(4, 2)}),
     "4.1.x and 4.2.0 have a known deadlock in share groups (KAFKA-20505: records of a session that ends are released "
-    "while others fetch), after which a broker answers nothing until it is restarted; upgrade to 4.2.1 or newer",
+    "while others fetch), after which a broker responds nothing until it is restarted; upgrade to 4.2.1 or newer",
 )
 # 4.1.2, 4.2.1 and 4.3.1 leave the start of every new partition to share.auto.offset.reset; 4.4.0 starts those of topics
 # that the group reads already at offset 0.

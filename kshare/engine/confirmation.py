@@ -18,7 +18,7 @@ from kshare.state.session import AckRange
 Loss = tuple[Lease, KshareError]
 NameT = TypeVar("NameT")
 """How a partition is named in results."""
-_UNANSWERED = state_ranges([*AcknowledgeType, *(SENT | kind for kind in AcknowledgeType)])
+_WITHOUT_RESPONSE = state_ranges([*AcknowledgeType, *(SENT | kind for kind in AcknowledgeType)])
 _RENEWALS = state_ranges([RENEW, SENT | RENEW])
 _MAX_REFUSED = 1000
 """How many refused ranges of a partition to remember. With more, its error stays until the next commit."""
@@ -84,10 +84,10 @@ class Confirmation:
         self._renewed: dict[Lease, list[OffsetRange]] = {}
         """Only their renewals are waited for: they weren't accepted, released or rejected yet."""
         for lease in leases:
-            spans = _unanswered(lease, lease.first, lease.last)
+            spans = _without_response(lease, lease.first, lease.last)
             if spans:
                 self._open.append((lease, spans))
-                self._renewed[lease] = _unanswered(lease, lease.first, lease.last, _RENEWALS)
+                self._renewed[lease] = _without_response(lease, lease.first, lease.last, _RENEWALS)
 
     @property
     def is_settled(self) -> bool:
@@ -96,7 +96,7 @@ class Confirmation:
         self._open = [
             (lease, spans)
             for lease, spans in self._open
-            if any(_unanswered(lease, first, last) for first, last in spans)
+            if any(_without_response(lease, first, last) for first, last in spans)
         ]
         return not self._open
 
@@ -120,13 +120,15 @@ class Confirmation:
         for lease, spans in self._open:
             if lease.partition == partition:
                 unconfirmed = without(spans, ranges)
-                answered = without(spans, unconfirmed)
-                ours += answered
+                responded = without(spans, unconfirmed)
+                ours += responded
                 if is_renewal:
-                    decided = [one for first, last in answered for one in _unanswered(lease, first, last)]
+                    decided = [
+                        one for first, last in responded for one in _without_response(lease, first, last)
+                    ]
                     unconfirmed = sorted([*unconfirmed, *decided])
                 else:
-                    later += without(answered, without(answered, self._renewed[lease]))
+                    later += without(responded, without(responded, self._renewed[lease]))
                 spans = unconfirmed
             if spans:
                 remaining.append((lease, spans))
@@ -159,7 +161,9 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
         results[partition] = error
 
 
-def _unanswered(lease: Lease, first: int, last: int, states: StateRanges = _UNANSWERED) -> list[OffsetRange]:
+def _without_response(
+    lease: Lease, first: int, last: int, states: StateRanges = _WITHOUT_RESPONSE
+) -> list[OffsetRange]:
     """Offsets that are decided and not sent, or sent and not confirmed."""
     runs = lease.runs_in(first, last, states)
     return [(lease.first + start, lease.first + end - 1) for start, end in runs]

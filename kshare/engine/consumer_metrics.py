@@ -114,7 +114,7 @@ class ConsumerMetrics:
     # --- the group
 
     def on_fetch(self, seconds: float, throttle_ms: int) -> None:
-        """A fetch was answered."""
+        """A fetch got a response."""
         now = self._clock()
         self._fetch_ms.record(1000 * seconds, now)
         self._throttle_ms.record(throttle_ms, now)

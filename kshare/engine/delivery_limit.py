@@ -14,7 +14,7 @@ _OF_GROUP = "share.delivery.count.limit"
 
 
 def limit_request(group: str) -> DescribeConfigsRequest:
-    """Any broker can answer it. Before Kafka 4.3, groups have no limit of their own."""
+    """Any broker can respond to it. Before Kafka 4.3, groups have no limit of their own."""
     return DescribeConfigsRequest([DescribeConfigsResource(_GROUP, group, [_OF_GROUP])])
 
 

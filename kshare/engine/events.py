@@ -20,7 +20,7 @@ AckType = AcknowledgeWord
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 
-class Answered(NamedTuple):
+class Responded(NamedTuple):
     """A request got a response, or failed."""
 
     api: str
@@ -172,7 +172,7 @@ class Poisoned(NamedTuple):
 
 
 Event = (
-    Answered
+    Responded
     | Fetched
     | Acquired
     | Refused

@@ -151,7 +151,7 @@ class LeaseBook:
 
     # --- out
 
-    def on_answered(self, acks: PartitionAcks, error: int, sent_at: float, lock_s: float = 0.0) -> None:
+    def on_responded(self, acks: PartitionAcks, error: int, sent_at: float, lock_s: float = 0.0) -> None:
         """The broker's response to the acknowledgements of a partition that were sent at `sent_at`.
 
         `lock_s`: how long it locks records that it renews; 0 if it doesn't say.
@@ -159,7 +159,7 @@ class LeaseBook:
         if error in MOVED:
             for lease in acks.leases:
                 self.holder.on_moved(lease)
-        outcomes = acks.on_answer(error)
+        outcomes = acks.on_response(error)
         for outcome in outcomes:
             for lease in outcome.renewed:
                 self.lease_timers.on_renewed(lease, sent_at, lock_s)

@@ -240,7 +240,7 @@ def _offsets(lease: Lease, runs: Iterable[tuple[int, int]]) -> list[tuple[int, i
 def outcome_error(outcome: AckOutcome) -> KshareError | None:
     """The error for users; None if there is none."""
     if outcome.is_open:
-        return ConnectionLost("the connection broke before the answer came: the outcome is open")
+        return ConnectionLost("the connection broke before the response came: the outcome is open")
     if not outcome.error:
         return None
     return BrokerError(outcome.error, "acknowledgement refused", _REFUSED_BECAUSE.get(outcome.error))

@@ -25,7 +25,7 @@ from kshare.engine.node_session import NodeSession
 from kshare.engine.request_line import FetchConnection
 from kshare.engine.settings import MemberSettings
 from kshare.engine.signals import Signal
-from kshare.engine.unreadable import UnreadableAnswers
+from kshare.engine.unreadable import UnreadableResponses
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.net.pool import Pool
@@ -49,7 +49,7 @@ log = logging.getLogger("kshare.client")
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
-_NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
+_NO_RESPONSE = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
 _SHARE_OF_SESSIONS = 0.5
 """The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
@@ -57,7 +57,7 @@ _NOT_LEFT = (
     "group %s: couldn't leave it: %s; no other member gets the partitions of this one until its coordinator notices, "
     "after share.session.timeout.ms"
 )
-_SILENT = "its coordinator didn't answer"
+_SILENT = "its coordinator didn't respond"
 _LIMIT_S = 1.0
 """How long closing waits for the delivery count limit, to say rightly which records are archived."""
 
@@ -104,7 +104,7 @@ class GroupMember:
         book.on_redelivered = self._wakeup.send
         self._limit_asked_at = -math.inf
         self._is_limit_known = False
-        self._unreadable = UnreadableAnswers()
+        self._unreadable = UnreadableResponses()
 
     @property
     def is_settled(self) -> bool:
@@ -120,9 +120,9 @@ class GroupMember:
         return any(node.is_fetching for node in self._nodes.values())
 
     @property
-    def is_answered_early(self) -> bool:
-        """Whether a broker answers fetches at once, without records, again and again."""
-        return any(node.is_answered_early for node in self._nodes.values())
+    def responds_early(self) -> bool:
+        """Whether a broker responds to fetches at once, without records, again and again."""
+        return any(node.responds_early for node in self._nodes.values())
 
     def flush(self) -> None:
         """Send what can be sent now; the tasks of the sessions send the rest when they run."""
@@ -259,14 +259,14 @@ class GroupMember:
         lookup = membership.find_coordinator(anyio.current_time())
         if lookup:
             try:
-                answer = await self._ask(None, lookup)
+                response = await self._ask(None, lookup)
             except Exception as error:
-                membership.on_no_answer(anyio.current_time())  # so that `_leave` doesn't wait for it
-                if not isinstance(error, _NO_ANSWER):
+                membership.on_no_response(anyio.current_time())  # so that `_leave` doesn't wait for it
+                if not isinstance(error, _NO_RESPONSE):
                     raise
-                self._on_no_answer("looking for the coordinator failed", error)
+                self._on_no_response("looking for the coordinator failed", error)
                 return membership.wake_at
-            self._on_events(membership.on_coordinator(lookup, answer, anyio.current_time()))
+            self._on_events(membership.on_coordinator(lookup, response, anyio.current_time()))
             found = membership.coordinator
             if found:
                 self._pool.learn({found.node: (found.host, found.port, None)})
@@ -274,15 +274,15 @@ class GroupMember:
         coordinator = membership.coordinator  # may be given up during the request
         if heartbeat and coordinator:
             try:
-                reply = await self._ask(coordinator.node, heartbeat)
+                state = await self._ask(coordinator.node, heartbeat)
             except Exception as error:
-                membership.on_no_answer(anyio.current_time())
-                if not isinstance(error, _NO_ANSWER):
+                membership.on_no_response(anyio.current_time())
+                if not isinstance(error, _NO_RESPONSE):
                     raise
-                self._on_no_answer("a heartbeat failed", error, coordinator.node)
+                self._on_no_response("a heartbeat failed", error, coordinator.node)
                 return membership.wake_at
             self._unreadable.on_useful()
-            self._on_events(membership.on_response(heartbeat, reply, anyio.current_time()))
+            self._on_events(membership.on_response(heartbeat, state, anyio.current_time()))
             if self.has_left:
                 self._wakeup.send()
         return membership.wake_at
@@ -309,9 +309,9 @@ class GroupMember:
             return self._cluster.wake_at
         try:
             response = await self._ask(None, request)
-        except _NO_ANSWER as error:
-            self._on_no_answer("asking for metadata failed", error)
-            self._cluster.on_no_answer()
+        except _NO_RESPONSE as error:
+            self._on_no_response("asking for metadata failed", error)
+            self._cluster.on_no_response()
             return self._cluster.wake_at
         events = self._cluster.on_metadata(request, response, anyio.current_time())
         self._pool.learn(self._cluster.nodes)
@@ -419,13 +419,13 @@ class GroupMember:
     ) -> ResponseT:
         started = self._clock()
         try:
-            answer = await asking
+            response = await asking
         except KshareError as error:
-            self._reporter.answered(request, node, self._clock() - started, error)
+            self._reporter.responded(request, node, self._clock() - started, error)
             raise
         self.heard_at = monotonic()
-        self._reporter.answered(request, node, self._clock() - started, answer)
-        return answer
+        self._reporter.responded(request, node, self._clock() - started, response)
+        return response
 
     def _explained(self, error: BrokerError) -> BrokerError:
         """Add the permission that a heartbeat needs, and how to grant it, if that is missing."""
@@ -470,7 +470,7 @@ class GroupMember:
         self._assign_to_nodes()
         self._wakeup.send()
 
-    def _on_no_answer(self, cause: str, error: KshareError, node: int | None = None) -> None:
+    def _on_no_response(self, cause: str, error: KshareError, node: int | None = None) -> None:
         """A broken connection is retried at once. A silent broker has cost `request_timeout`: log a warning."""
         self._log(logging.WARNING if isinstance(error, RequestTimedOut) else logging.INFO, cause, error)
         broker = cause if node is None else f"node {node}"

@@ -81,7 +81,7 @@ class NodeSession:
         self._assigned: frozenset[TopicIdPartition] = frozenset()
         """Partitions to fetch from. The session leaves out those that are paused: see `UnseenReleases`."""
         self._pending: PendingRequest | None = None
-        """The reply that `run` waits for. The request is `session.under_way`."""
+        """The response that `run` waits for. The request is `session.under_way`."""
         self._sent_at = 0.0
         """As `LockClock.stamp`."""
 
@@ -97,7 +97,7 @@ class NodeSession:
                     await self._wait(changed)
                     if self._pending is None:
                         continue
-            await self._wait_for_reply()
+            await self._wait_for_response()
             if self._failures.is_failing and not self._closing:
                 await self._pause()
             else:
@@ -127,9 +127,9 @@ class NodeSession:
         return sent is not None and isinstance(sent.request, ShareFetchRequest)
 
     @property
-    def is_answered_early(self) -> bool:
-        """Whether the broker answers fetches at once, without records, again and again."""
-        return self._planner.empty_answers.are_remarkable
+    def responds_early(self) -> bool:
+        """Whether the broker responds to fetches at once, without records, again and again."""
+        return self._planner.empty_responses.are_remarkable
 
     @property
     def is_settled(self) -> bool:
@@ -140,7 +140,7 @@ class NodeSession:
         return True
 
     def restart(self) -> None:
-        """End the session as soon as all acknowledgements have been answered. `run` opens another one."""
+        """End the session as soon as all acknowledgements have had a response. `run` opens another one."""
         self._is_restarting = self.session.is_open or self.session.under_way is not None
         self._book.changed.send()
 
@@ -166,7 +166,7 @@ class NodeSession:
         until = deadline - _CLOSING_SHARE * (deadline - started) if deadline < math.inf else math.inf
         try:
             if self.session.under_way is not None:
-                self._lose("the consumer was closed while an answer was awaited", None)
+                self._lose("the consumer was closed while a response was awaited", None)
             for partition, acks in self.partition_acks.items():
                 if not self.session.has(partition):
                     self._book.release_rest(acks)
@@ -238,7 +238,7 @@ class NodeSession:
 
     async def _exchange(self, sent: SentRequest) -> None:
         await self._open_and_send(sent)
-        await self._wait_for_reply()
+        await self._wait_for_response()
 
     async def _open_and_send(self, sent: SentRequest) -> None:
         try:
@@ -251,96 +251,96 @@ class NodeSession:
     def _send(self, sent: SentRequest) -> None:
         self._failures.on_sent()
         self._sent_at = self._clock.stamp()
-        self._pending = self._connection.send(sent.request, self._on_reply)
+        self._pending = self._connection.send(sent.request, self._on_response)
 
-    async def _wait_for_reply(self) -> None:
-        """Wait for the reply to the request, if it was sent, and to those that followed it."""
+    async def _wait_for_response(self) -> None:
+        """Wait for the response to the request, if it was sent, and to those that followed it."""
         if self._pending is not None:
             try:
-                await self._connection.wait_for_reply(self._pending, self._timeout)
+                await self._connection.wait_for_response(self._pending, self._timeout)
             except (ConnectionLost, RequestTimedOut, DecodeError) as error:
                 self._fail(error)
 
-    def _on_reply(self, _: PendingRequest, reply: Any) -> Request[Any] | None:
+    def _on_response(self, _: PendingRequest, response: Any) -> Request[Any] | None:
         """Returns the request to send at once, before other tasks run: only if the broker has more records."""
         sent = self.session.under_way
-        following = self._on_answer(sent, self.session.on_answer(sent, reply)) if sent is not None else None
+        following = self._take(sent, self.session.on_response(sent, response)) if sent is not None else None
         if following is None:
             self._pending = None
             return None
         self._sent_at = self._clock.stamp()
         return following.request
 
-    # --- answers
+    # --- responses
 
-    def _on_answer(self, sent: SentRequest, answer: SessionResponse) -> SentRequest | None:
+    def _take(self, sent: SentRequest, response: SessionResponse) -> SentRequest | None:
         now = self._clock.now()
-        if answer.error:
-            name = error_name(answer.error)
-            self._failures.on_error(answer, now)
-            self._lose(f"{name} {answer.message or ''}", name)
-            self._failures.check_rights(answer)
+        if response.error:
+            name = error_name(response.error)
+            self._failures.on_error(response, now)
+            self._lose(f"{name} {response.message or ''}", name)
+            self._failures.check_rights(response)
             # Brokers up to 4.3 respond so if a topic was recreated: check with metadata.
             self._on_moved(list(self._assigned), [], [])
             return None
-        self._process(sent, answer)
+        self._process(sent, response)
         if self._is_restarting and sent.request.share_session_epoch == FINAL_EPOCH:
             is_reconnecting = self._is_reconnecting
             self._lose("it was restarted", None)
             if is_reconnecting:
                 self._connection.close("its session is opened again")
-        self._failures.on_answer(answer, now)
+        self._failures.on_response(response, now)
         if self._failures.is_failing or self._closing or not self._planner.broker_has_more:
             return None
         return self._next()
 
-    def _process(self, sent: SentRequest, answer: SessionResponse) -> None:
+    def _process(self, sent: SentRequest, response: SessionResponse) -> None:
         book = self._book
         sent_at = self._clock.time_of(self._sent_at)
         for partition in sent.acks:
             acks = self.partition_acks[partition]
-            if partition in answer.unanswered:
+            if partition in response.without_response:
                 book.lose(acks)
             else:
-                book.on_answered(acks, answer.acknowledged[partition], sent_at, answer.lock_ms / 1000)
+                book.on_responded(acks, response.acknowledged[partition], sent_at, response.lock_ms / 1000)
                 if not acks.leases:
                     del self.partition_acks[partition]
-        self._planner.on_answer(sent, answer, self._clock.now())
-        for partition, data in answer.acquired:
+        self._planner.on_response(sent, response, self._clock.now())
+        for partition, data in response.acquired:
             topic = self._name_of(partition[0])
             if partition not in self.partition_acks:
                 self.partition_acks[partition] = PartitionAcks(partition)
-            book.acquire(topic or "", self.partition_acks[partition], data, answer.lock_ms / 1000, sent_at)
-        for topic_id, number in answer.unexpected:
+            book.acquire(topic or "", self.partition_acks[partition], data, response.lock_ms / 1000, sent_at)
+        for topic_id, number in response.unexpected:
             topic = self._name_of(topic_id) or topic_id.hex()
-            reason = f"node {self.node} answered for it though it wasn't asked to, or twice"
+            reason = f"node {self.node} responded for it though it wasn't asked to, or twice"
             book.reporter.ignored(topic, number, reason)
-        self._look_at_empty_answers()
-        if answer.failed or answer.leaders:
-            self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
+        self._look_at_empty_responses()
+        if response.failed or response.leaders:
+            self._on_moved(list(response.failed), response.leaders, response.endpoints)
         book.changed.send()
 
-    def _look_at_empty_answers(self) -> None:
-        """See `state/empty_answers`."""
-        answers, now = self._planner.empty_answers, self._clock.now()
-        if not answers.are_remarkable:
+    def _look_at_empty_responses(self) -> None:
+        """See `state/empty_responses`."""
+        responses, now = self._planner.empty_responses, self._clock.now()
+        if not responses.are_remarkable:
             return
         names = [
             f"{self._name_of(topic) or topic.hex()}[{number}]"
             for topic, number in sorted(self.session.wanted)
         ]
         ellipsis = ", ..." if len(names) > _NAMED else ""
-        cause = f"node {self.node} answers fetches at once, without records: it is asked less often"
+        cause = f"node {self.node} responds to fetches at once, without records: it is asked less often"
         is_holding = any(acks.leases for acks in self.partition_acks.values())
-        is_reopening = answers.should_reopen(now) and not is_holding and not self._is_restarting
+        is_reopening = responses.should_reopen(now) and not is_holding and not self._is_restarting
         if is_reopening:
             cause = (
-                f"node {self.node} answers fetches at once, without records: the session with it is opened again, so "
-                "that it reads the state of the group again. That helps if records were deleted in the middle of a "
+                f"node {self.node} responds to fetches at once, without records: the session with it is opened again, "
+                "so that it reads the state of the group again. That helps if records were deleted in the middle of a "
                 "producer batch, unless other members have sessions with it: if a partition stands still, stop all "
                 "consumers of the group at the same time, then start them again"
             )
-            answers.on_reopening(now)
+            responses.on_reopening(now)
             self.restart()
             self._is_reconnecting = self._is_restarting
         self._book.reporter.log.event(
@@ -353,7 +353,7 @@ class NodeSession:
         """There was no response, or none that can be decoded."""
         now = self._clock.now()
         self._pending = None
-        self._failures.on_no_answer(error, now)
+        self._failures.on_no_response(error, now)
         self._abort(str(error), type(error).__name__)
         if not self._closing:
             self._failures.check_readable(error, self.session.wanted, now)

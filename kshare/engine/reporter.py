@@ -12,13 +12,13 @@ from typing import Any
 from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.events import (
     Acquired,
-    Answered,
     Damaged,
     Event,
     Fetched,
     Observer,
     OnSettled,
     Refused,
+    Responded,
     Settled,
 )
 from kshare.errors import KshareError
@@ -62,32 +62,34 @@ class Reporter:
         if self._on_settled is not None and isinstance(event, Settled):
             self._call("on_settled", self._on_settled, event)
 
-    def answered(
-        self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
+    def responded(
+        self, request: Request[Any], node: int | None, seconds: float, response: Message | KshareError
     ) -> None:
         """Report a request and its response or error."""
-        if self.metrics is not None and isinstance(answer, Message):
-            self._measure(self.metrics, seconds, answer)
+        if self.metrics is not None and isinstance(response, Message):
+            self._measure(self.metrics, seconds, response)
         if self.is_on:
-            code = getattr(answer, "error_code", 0)
+            code = getattr(response, "error_code", 0)
             failure = error_name(code) if code else None
-            if isinstance(answer, KshareError):
-                failure = type(answer).__name__
-            self.report(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
+            if isinstance(response, KshareError):
+                failure = type(response).__name__
+            self.report(Responded(request.NAME.removesuffix("Request"), node, seconds, failure))
 
-    def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
+    def fetched(
+        self, node: int, response: ShareFetchResponse, name_of: Callable[[bytes], str | None]
+    ) -> None:
         """Report the contents of a fetch response."""
         records = size = 0
-        for row in answer.responses:
+        for row in response.responses:
             for data in row.partitions:
                 for acquired in data.acquired_records:
                     records += acquired.last_offset - acquired.first_offset + 1
                 size += len(data.records or b"")
-        if self.metrics is not None and answer.responses:
+        if self.metrics is not None and response.responses:
             self.metrics.on_fetched(records, size)
         if not self.is_on:
             return
-        for row in answer.responses:
+        for row in response.responses:
             topic = name_of(row.topic_id) or row.topic_id.hex()
             for data in row.partitions:
                 for code in {data.error_code, data.acknowledge_error_code} - {0}:
@@ -98,10 +100,12 @@ class Reporter:
         if records:
             self.report(Fetched(node, records, size))
 
-    def acknowledged(self, answer: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]) -> None:
+    def acknowledged(
+        self, response: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]
+    ) -> None:
         """Report refused acknowledgements."""
         if self.is_on:
-            for row in answer.responses:
+            for row in response.responses:
                 for data in row.partitions:
                     if data.error_code:
                         topic = name_of(row.topic_id) or row.topic_id.hex()
@@ -124,10 +128,10 @@ class Reporter:
         if self.metrics is not None:
             self.metrics.on_rebalance()
 
-    def _measure(self, metrics: ConsumerMetrics, seconds: float, answer: Message) -> None:
-        if isinstance(answer, ShareFetchResponse):
-            metrics.on_fetch(seconds, answer.throttle_time_ms)
-        elif isinstance(answer, ShareGroupHeartbeatResponse):
+    def _measure(self, metrics: ConsumerMetrics, seconds: float, response: Message) -> None:
+        if isinstance(response, ShareFetchResponse):
+            metrics.on_fetch(seconds, response.throttle_time_ms)
+        elif isinstance(response, ShareGroupHeartbeatResponse):
             metrics.on_heartbeat(seconds)
 
     def _call(

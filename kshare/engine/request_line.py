@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from kshare.engine.reporter import Reporter
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
-from kshare.net.pending import OnReply, PendingRequest
+from kshare.net.pending import OnResponse, PendingRequest
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
@@ -34,12 +34,12 @@ class SessionConnection(Protocol):
         """Open it, unless it is open. `on_closed` is called with the reason when it closes."""
         ...
 
-    def send(self, request: Request[Any], on_reply: OnReply) -> PendingRequest:
-        """Send a request, then the request that `on_reply` returns for each reply, until it returns None."""
+    def send(self, request: Request[Any], on_response: OnResponse) -> PendingRequest:
+        """Send a request, then the request that `on_response` returns for each response, until it returns None."""
         ...
 
-    async def wait_for_reply(self, pending: PendingRequest, timeout: float) -> None:
-        """Wait for the last reply. `timeout` applies to each of them."""
+    async def wait_for_response(self, pending: PendingRequest, timeout: float) -> None:
+        """Wait for the last response. `timeout` applies to each of them."""
         ...
 
     def close(self, reason: str) -> None:
@@ -48,7 +48,7 @@ class SessionConnection(Protocol):
 
 
 class FetchConnection:
-    """`open`, `send`, `wait_for_reply`, and so on: one request at a time."""
+    """`open`, `send`, `wait_for_response`, and so on: one request at a time."""
 
     def __init__(
         self,
@@ -78,21 +78,21 @@ class FetchConnection:
             self._connection = await self._pool.connection(self._node, purpose="fetch", timeout=timeout)
             self._connection.on_closed(partial(self._on_closed, self._connection, on_closed))
 
-    def send(self, request: Request[Any], on_reply: OnReply) -> PendingRequest:
-        """Send a request, then the request that `on_reply` returns for each reply, until it returns None."""
+    def send(self, request: Request[Any], on_response: OnResponse) -> PendingRequest:
+        """Send a request, then the request that `on_response` returns for each response, until it returns None."""
         assert self._connection is not None, "it was opened"
         self._in_use = self._connection
-        return self._in_use.send(request, on_reply=partial(self._on_reply, self._in_use, on_reply))
+        return self._in_use.send(request, on_response=partial(self._on_response, self._in_use, on_response))
 
-    async def wait_for_reply(self, pending: PendingRequest, timeout: float) -> None:
-        """Wait for the last reply. `timeout` applies to each of them."""
+    async def wait_for_response(self, pending: PendingRequest, timeout: float) -> None:
+        """Wait for the last response. `timeout` applies to each of them."""
         connection = self._in_use
         assert connection is not None, "something was sent"
         try:
-            await connection.wait_for_reply(pending, timeout=timeout)
+            await connection.wait_for_response(pending, timeout=timeout)
         except KshareError as error:
-            if not pending.is_answered:
-                self._reporter.answered(pending.request, self._node, self._clock() - pending.since, error)
+            if not pending.has_response:
+                self._reporter.responded(pending.request, self._node, self._clock() - pending.since, error)
             if isinstance(error, RequestTimedOut | DecodeError):
                 # The broker may still be processing the request, and the next one would queue behind it. Or
                 # the response was unreadable: what it acquired stays locked until the connection is closed.
@@ -102,16 +102,16 @@ class FetchConnection:
         if not connection.is_open:
             await connection.wait_closed()
 
-    def _on_reply(
-        self, connection: Connection, on_reply: OnReply, pending: PendingRequest, answer: Any
+    def _on_response(
+        self, connection: Connection, on_response: OnResponse, pending: PendingRequest, response: Any
     ) -> Request[Any] | None:
         if self._reporter.is_on or self._reporter.metrics is not None:
-            self._report(pending, answer)
-        if answer.error_code and not _is_harmless(pending.request, answer.error_code):
+            self._report(pending, response)
+        if response.error_code and not _is_harmless(pending.request, response.error_code):
             # A new session will be opened, but what this one acquired, perhaps in this response, stays locked until its
             # connection is closed. The session already knows from the response, so it isn't notified.
             self.close("its session is over")
-        return on_reply(pending, answer)
+        return on_response(pending, response)
 
     def close(self, reason: str) -> None:
         """Close it, after the session has ended. `on_closed` isn't called."""
@@ -119,12 +119,12 @@ class FetchConnection:
         if connection is not None:
             connection.end(ConnectionLost(reason), is_ours=True)
 
-    def _report(self, pending: PendingRequest, answer: Any) -> None:
-        self._reporter.answered(pending.request, self._node, self._clock() - pending.since, answer)
-        if isinstance(answer, ShareFetchResponse):
-            self._reporter.fetched(self._node, answer, self._name_of)
+    def _report(self, pending: PendingRequest, response: Any) -> None:
+        self._reporter.responded(pending.request, self._node, self._clock() - pending.since, response)
+        if isinstance(response, ShareFetchResponse):
+            self._reporter.fetched(self._node, response, self._name_of)
         else:
-            self._reporter.acknowledged(answer, self._name_of)
+            self._reporter.acknowledged(response, self._name_of)
 
     def _on_closed(self, connection: Connection, report: Callable[[str], None], error: KshareError) -> None:
         if self._connection is connection:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kshare.engine.reporter import Reporter
 from kshare.engine.settings import MemberSettings
-from kshare.engine.unreadable import UnreadableAnswers
+from kshare.engine.unreadable import UnreadableResponses
 from kshare.errors import ConfigError, FrameTooLarge, KshareError, NotAuthorized, RequestTimedOut
 from kshare.net.backoff import Backoff
 from kshare.net.permissions import Right, refusal
@@ -40,7 +40,7 @@ class SessionFailures:
         self._name_of = name_of
         self._reporter = reporter
         self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, settings.net.backoff_max), new_random())
-        self._unreadable = UnreadableAnswers()
+        self._unreadable = UnreadableResponses()
         self._failing_since: dict[TopicIdPartition, float] = {}
         self._too_large_size: int | None = None
         """The size of the last response that was too large, if none has brought records since."""
@@ -52,26 +52,28 @@ class SessionFailures:
     def on_sent(self) -> None:
         self.is_failing = False
 
-    def on_answer(self, answer: SessionResponse, now: float) -> None:
+    def on_response(self, response: SessionResponse, now: float) -> None:
         """The session continues, though some partitions may have failed."""
-        for (topic_id, _), code in answer.failed.items():
+        for (topic_id, _), code in response.failed.items():
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
-        self._note_refused(answer, now)
-        if answer.acquired:
+        self._note_refused(response, now)
+        if response.acquired:
             self._unreadable.on_useful()
             self._too_large_size = None
-        is_failing = bool(answer.failed) or any(code in RETRY_LATER for code in answer.acknowledged.values())
-        if not is_failing or answer.acquired:
+        is_failing = bool(response.failed) or any(
+            code in RETRY_LATER for code in response.acknowledged.values()
+        )
+        if not is_failing or response.acquired:
             # Other partitions succeeded: they wait no longer than after a first failure.
             self._backoff.on_success()
         if is_failing:
             self._backoff.on_failure(now)
         self.is_failing = is_failing
 
-    def _note_refused(self, answer: SessionResponse, now: float) -> None:
+    def _note_refused(self, response: SessionResponse, now: float) -> None:
         """One line, however many partitions the node refuses."""
-        since = {where: self._failing_since.get(where, now) for where in answer.failed}
+        since = {where: self._failing_since.get(where, now) for where in response.failed}
         self._failing_since = since
         lasting = [where for where, began in since.items() if now - began > _USUAL_S]
         if lasting:
@@ -79,32 +81,32 @@ class SessionFailures:
             self._log(
                 logging.WARNING,
                 f"node {self._node} refuses fetches; trying again",
-                f"{self._name_of(topic_id) or topic_id.hex()}[{number}] ({error_name(answer.failed[lasting[0]])})"
+                f"{self._name_of(topic_id) or topic_id.hex()}[{number}] ({error_name(response.failed[lasting[0]])})"
                 + (f" and {counted(others, 'other partition')}" if others else ""),
             )
 
-    def on_error(self, answer: SessionResponse, now: float) -> None:
+    def on_error(self, response: SessionResponse, now: float) -> None:
         """The session as a whole failed, and has ended."""
-        if answer.error == ErrorCode.SHARE_SESSION_LIMIT_REACHED and not self._backoff.failures:
+        if response.error == ErrorCode.SHARE_SESSION_LIMIT_REACHED and not self._backoff.failures:
             cause = f"node {self._node} has reached its limit of share sessions: retrying until others end"
-            name = error_name(answer.error)
+            name = error_name(response.error)
             self._log(
                 logging.WARNING, cause, f"{name}; its setting group.share.max.share.sessions allows more"
             )
         self._note(now)
 
-    def check_rights(self, answer: SessionResponse) -> None:
+    def check_rights(self, response: SessionResponse) -> None:
         """Called after `on_error`, when the session has been abandoned."""
-        if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
-            raise self._refusal(answer.error, Right("Read", "group", self._settings.group))
+        if response.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            raise self._refusal(response.error, Right("Read", "group", self._settings.group))
 
-    def on_no_answer(self, error: KshareError, now: float) -> None:
+    def on_no_response(self, error: KshareError, now: float) -> None:
         self._note(now)
         if isinstance(error, RequestTimedOut):
             self._log(logging.WARNING, f"node {self._node} doesn't respond", error)
 
     def check_readable(self, error: KshareError, wanted: Iterable[TopicIdPartition], now: float) -> None:
-        """Called after `on_no_answer`, when the session has been abandoned."""
+        """Called after `on_no_response`, when the session has been abandoned."""
         if isinstance(error.__cause__, FrameTooLarge):
             # A large batch makes the same size each time. Anything else is damage, like a response that can't be read.
             if error.__cause__.size == self._too_large_size:
@@ -124,8 +126,8 @@ class SessionFailures:
         batch_of = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
         enough = min(2 * error.size, LARGEST_LIMIT)
         return ConfigError(
-            f"node {self._node} answers a fetch with {error.size} bytes, and max_response_bytes is {error.limit}: a "
-            f"record batch of {batch_of} is larger than that. Set max_response_bytes to {enough} or more"
+            f"node {self._node} responds to a fetch with {error.size} bytes, and max_response_bytes is {error.limit}: "
+            f"a record batch of {batch_of} is larger than that. Set max_response_bytes to {enough} or more"
         )
 
     def _refusal(self, code: int, right: Right) -> NotAuthorized:

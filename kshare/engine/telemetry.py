@@ -104,7 +104,7 @@ class TelemetryPusher:
             await self._push(timeout)
 
     async def _connection(self, timeout: float) -> Connection:
-        """One of its own: brokers answer one request of a connection at a time, so a slow plugin would delay others."""
+        """One of its own: brokers respond to the requests of a connection in turn, so a slow plugin would delay all."""
         return await self._pool.connection(None, purpose="telemetry", timeout=timeout)
 
     async def _push(self, timeout: float) -> None:

@@ -21,7 +21,7 @@ TOO_MANY = 10
 WINDOW_S = 30.0
 
 
-class UnreadableAnswers:
+class UnreadableResponses:
     """Counts those of one broker, or of all brokers for requests on shared connections."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class UnreadableAnswers:
         self._times = [time for time in self._times if now - time < WINDOW_S]
         if not self._times:
             log.warning(
-                "%s: %s. The connection is closed and the request repeated; after %d such answers in a row within "
+                "%s: %s. The connection is closed and the request repeated; after %d such responses in a row within "
                 "%.0f s the consumer fails",
                 broker,
                 error,
@@ -51,7 +51,7 @@ class UnreadableAnswers:
         self._consecutive = [*(time for time in self._consecutive if now - time < WINDOW_S), now]
         count = len(self._times)
         if len(self._consecutive) >= ENOUGH or count >= TOO_MANY:
-            log.error("%s: %d answers within %.0f s can't be decoded: %s", broker, count, WINDOW_S, error)
+            log.error("%s: %d responses within %.0f s can't be decoded: %s", broker, count, WINDOW_S, error)
             try:
                 raise error
             finally:

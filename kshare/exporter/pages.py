@@ -6,7 +6,7 @@ page         | 200                                         | otherwise
              | fresh report                                |
 /groups      | the groups of the last report, as JSON      | 503 while there is no fresh report
 /groups/NAME | one group                                   | 404 if it doesn't exist, 503 if its lag is unknown
-/live        | while it answers                            |
+/live        | while it responds                            |
 /ready       | once the cluster has been read              | 503 before
 
 The name of a group is percent-encoded. An autoscaler that gets an error leaves what runs alone, but it would take a lag
@@ -86,7 +86,7 @@ class ExporterPages:
 
     async def _of_report(self, page: str, make: Callable[[Report], bytes]) -> bytes | None:
         """None if there is no fresh report. Made once for each, however often it is asked for: a cluster may have very
-        many partitions. In a thread, so that probes are answered meanwhile."""
+        many partitions. In a thread, so that probes get responses meanwhile."""
         async with self._making:
             found = self._watch.report
             if found is None:

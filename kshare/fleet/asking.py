@@ -12,7 +12,7 @@ from kshare.fleet.body_budget import BodyBudget
 from kshare.fleet.host_lookups import HostLookups
 from kshare.fleet.http_get import http_get
 from kshare.fleet.json_table import NotExpected, NotJson
-from kshare.fleet.no_status import NoStatus, NotAnswered, Why
+from kshare.fleet.no_status import NoResponse, NoStatus, Why
 from kshare.fleet.status_parsing import parse_status
 from kshare.worker.watch.status import ProcessStatus
 from kshare.worker.watch.status_url import StatusUrl
@@ -64,7 +64,7 @@ async def ask(
             return parse_status(body)
         except TimeoutError:
             pass
-        except NotAnswered as problem:
+        except NoResponse as problem:
             return problem.reason
         except NotExpected as problem:
             why = Why.NOT_JSON if isinstance(problem, NotJson) else Why.NOT_EXPECTED
@@ -86,25 +86,25 @@ async def _body(url: StatusUrl, allowed: AllowedHosts | None) -> bytes:
                 problem = error
     if isinstance(problem, TimeoutError):
         raise problem
-    raise NotAnswered(Why.UNREACHABLE, _described(problem)) from problem
+    raise NoResponse(Why.UNREACHABLE, _described(problem)) from problem
 
 
 async def _addresses(url: StatusUrl, allowed: AllowedHosts | None) -> list[str]:
     try:
         if allowed is None:
-            answers = await anyio.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
-            found = [address[0] for *_, address in answers]
+            responses = await anyio.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+            found = [address[0] for *_, address in responses]
         else:
             found = await _LOOKUPS.addresses(url.host, url.port)
     except (OSError, UnicodeError) as problem:
-        raise NotAnswered(Why.UNKNOWN_HOST, f"the host {url.host} isn't known") from problem
+        raise NoResponse(Why.UNKNOWN_HOST, f"the host {url.host} isn't known") from problem
     addresses = list(dict.fromkeys(found))
     if allowed is not None:
         kept = allowed.among(url.host, addresses)
         if not allowed.is_listed:
             kept = [one for one in kept if not is_own(one)]
         if not kept:
-            raise NotAnswered(
+            raise NoResponse(
                 Why.NOT_ALLOWED,
                 f"it was announced at {url.host} ({', '.join(addresses[:_MOST_ADDRESSES])}), which isn't among the "
                 "hosts that may be asked: allow it with kshare web --worker-host, or give its URL with --worker",

@@ -1,6 +1,6 @@
 """Looks up the addresses of hosts that others have named, a few at a time, in threads of its own.
 
-The names may be anybody's, and whoever answers for them may take long: lookups that use the threads of the event loop
+The names may be anybody's, and whoever responses for them may take long: lookups that use the threads of the event loop
 would hold up all other lookups of the process. A lookup can't be ended, so its thread counts until the lookup returns.
 """
 
@@ -39,8 +39,8 @@ class HostLookups:
 
     def _look_up(self, host: str, port: int, found: Future[list[str]]) -> None:
         try:
-            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.set_result([str(address[0]) for *_, address in answers])
+            responses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found.set_result([str(address[0]) for *_, address in responses])
         except Exception as problem:
             found.set_exception(problem)
         finally:

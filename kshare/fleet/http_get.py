@@ -12,7 +12,7 @@ import ssl
 import anyio
 from anyio.abc import ByteStream
 
-from kshare.fleet.no_status import NotAnswered, Why
+from kshare.fleet.no_status import NoResponse, Why
 from kshare.log_text import escaped
 from kshare.net.addresses import format_address
 from kshare.worker.watch.status_url import STATUS_PATH, StatusUrl
@@ -26,7 +26,7 @@ _CODED = re.compile(rb"\n(?:transfer|content)-encoding:[ \t]*([^\r\n]{0,80})", r
 
 
 async def http_get(url: StatusUrl, address: str) -> bytes:
-    """Connects to this address of the host. Raises NotAnswered or OSError."""
+    """Connects to this address of the host. Raises NoResponse or OSError."""
     stream = await _connect(url, address)
     try:
         await stream.send(
@@ -36,7 +36,7 @@ async def http_get(url: StatusUrl, address: str) -> bytes:
         head, begun = await _receive_head(stream)
         return await _receive_body(stream, _checked(head), begun)
     except (anyio.EndOfStream, anyio.BrokenResourceError, OSError) as problem:
-        raise NotAnswered(
+        raise NoResponse(
             Why.CLOSED, "it has closed the connection before its response was complete"
         ) from problem
     finally:
@@ -55,9 +55,9 @@ async def _connect(url: StatusUrl, address: str) -> ByteStream:
             tls_standard_compatible=False,
         )
     except ssl.SSLError as problem:
-        raise NotAnswered(Why.UNREACHABLE, f"TLS: {escaped(str(problem))[:200]}") from problem
+        raise NoResponse(Why.UNREACHABLE, f"TLS: {escaped(str(problem))[:200]}") from problem
     except (anyio.EndOfStream, anyio.BrokenResourceError) as problem:
-        raise NotAnswered(Why.UNREACHABLE, "TLS: it has closed the connection") from problem
+        raise NoResponse(Why.UNREACHABLE, "TLS: it has closed the connection") from problem
 
 
 async def _receive_head(stream: ByteStream) -> tuple[bytes, bytes]:
@@ -65,7 +65,7 @@ async def _receive_head(stream: ByteStream) -> tuple[bytes, bytes]:
     received = b""
     while not (end := _END.search(received)):
         if len(received) >= _MAX_HEAD:
-            raise NotAnswered(Why.TOO_LARGE, f"its response has more than {_MAX_HEAD:,} bytes of headers")
+            raise NoResponse(Why.TOO_LARGE, f"its response has more than {_MAX_HEAD:,} bytes of headers")
         received += await stream.receive(_MAX_HEAD - len(received))
     return received[: end.end()], received[end.end() :]
 
@@ -74,14 +74,14 @@ def _checked(head: bytes) -> int | None:
     """The length of the body, if it is given."""
     status = _STATUS.match(head)
     if status is None:
-        raise NotAnswered(Why.NOT_OK, "its response isn't HTTP")
+        raise NoResponse(Why.NOT_OK, "its response isn't HTTP")
     if status[1].startswith(b"3"):
-        raise NotAnswered(Why.NOT_OK, f"it redirects (status {status[1].decode()}), which isn't followed")
+        raise NoResponse(Why.NOT_OK, f"it redirects (status {status[1].decode()}), which isn't followed")
     if status[1] != b"200":
-        raise NotAnswered(Why.NOT_OK, f"it has responded with status {status[1].decode()}")
+        raise NoResponse(Why.NOT_OK, f"it has responded with status {status[1].decode()}")
     coded = _CODED.search(head)
     if coded is not None:
-        raise NotAnswered(Why.NOT_OK, f"its response is encoded: {escaped(coded[1].decode('latin-1'))}")
+        raise NoResponse(Why.NOT_OK, f"its response is encoded: {escaped(coded[1].decode('latin-1'))}")
     length = _LENGTH.search(head)
     return None if length is None else int(length[1])
 
@@ -90,7 +90,7 @@ async def _receive_body(stream: ByteStream, length: int | None, begun: bytes) ->
     body = bytearray(begun)
     while length is None or len(body) < length:
         if len(body) > MAX_BODY or (length is not None and length > MAX_BODY):
-            raise NotAnswered(Why.TOO_LARGE, f"its response has more than {MAX_BODY:,} bytes")
+            raise NoResponse(Why.TOO_LARGE, f"its response has more than {MAX_BODY:,} bytes")
         try:
             body += await stream.receive()
         except anyio.EndOfStream:

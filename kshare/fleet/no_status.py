@@ -24,7 +24,7 @@ class Why(StrEnum):
     NOT_EXPECTED = "not expected"
     """It is JSON of another schema."""
     OTHER_PROCESS = "other process"
-    """Another process answers at the URL than the one that has announced it."""
+    """Another process responds at the URL than the one that has announced it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class NoStatus:
     """For people, with the details."""
 
 
-class NotAnswered(Copyable):
+class NoResponse(Copyable):
     """`reason` is what is returned to callers in its place."""
 
     def __init__(self, why: Why, text: str) -> None:

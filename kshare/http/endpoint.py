@@ -136,8 +136,8 @@ class _Server:
                 "localhost, or let a proxy send that as Host",
             )
         try:
-            answer = self._respond(request)
-            return answer if isinstance(answer, HttpResponse) else await answer
+            response = self._respond(request)
+            return response if isinstance(response, HttpResponse) else await response
         except Exception:
             self._summary.event(logging.ERROR, "a page of the HTTP endpoint failed", has_traceback=True)
             return HttpResponse.text(500, "this page failed: see the log")

@@ -11,12 +11,12 @@ from kshare.idempotency.decorator import idempotent
 from kshare.idempotency.memory import MemoryStore
 from kshare.idempotency.sql import SQL_SCHEMA, SQLStore
 from kshare.idempotency.sqlite import SQLiteStore
-from kshare.idempotency.store import ClaimAnswer, ClaimState, IdempotencyStore
+from kshare.idempotency.store import ClaimResponse, ClaimState, IdempotencyStore
 
 __all__ = [
     "SQL_SCHEMA",
-    "ClaimAnswer",
     "ClaimLost",
+    "ClaimResponse",
     "ClaimState",
     "IdempotencyStore",
     "InProgress",

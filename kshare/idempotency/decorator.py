@@ -73,9 +73,9 @@ def _around_async(function: Callable[..., Any], guard: Guard) -> Callable[..., A
     @functools.wraps(function)
     async def once(*arguments: Any, **named: Any) -> Any:
         ticket = guard.ticket(arguments, named)
-        answer = await guard.claim(ticket)
-        if answer.state is ClaimState.DONE:
-            return guard.stored_result(answer)
+        response = await guard.claim(ticket)
+        if response.state is ClaimState.DONE:
+            return guard.stored_result(response)
         try:
             with inside_call(guard.function) as call:
                 result = await function(*arguments, **named)
@@ -97,9 +97,9 @@ def _around_plain(function: Callable[..., Any], guard: Guard) -> Callable[..., A
     @functools.wraps(function)
     def once(*arguments: Any, **named: Any) -> Any:
         ticket = guard.ticket(arguments, named)
-        answer = from_plain_function(guard.claim, ticket)
-        if answer.state is ClaimState.DONE:
-            return guard.stored_result(answer)
+        response = from_plain_function(guard.claim, ticket)
+        if response.state is ClaimState.DONE:
+            return guard.stored_result(response)
         try:
             with inside_call(guard.function) as call:
                 result = function(*arguments, **named)

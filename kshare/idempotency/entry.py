@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kshare.idempotency.store import CLAIMED, ClaimAnswer, ClaimState
+from kshare.idempotency.store import CLAIMED, ClaimResponse, ClaimState
 
 
 class Entry(NamedTuple):
@@ -22,15 +22,15 @@ class Entry(NamedTuple):
         return self.result is not None
 
 
-def on_claim(entry: Entry | None, owner: str, now: float) -> ClaimAnswer:
-    """The answer to a claim. If it is CLAIMED, the entry is replaced by one of this owner."""
+def on_claim(entry: Entry | None, owner: str, now: float) -> ClaimResponse:
+    """The response to a claim. If it is CLAIMED, the entry is replaced by one of this owner."""
     if entry is None or entry.expires <= now:
         return CLAIMED
     if entry.result is not None:
-        return ClaimAnswer(ClaimState.DONE, result=entry.result)
+        return ClaimResponse(ClaimState.DONE, result=entry.result)
     if entry.owner == owner:  # the claim was sent twice
         return CLAIMED
-    return ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=entry.expires - now)
+    return ClaimResponse(ClaimState.IN_PROGRESS, expires_in=entry.expires - now)
 
 
 def may_finish(entry: Entry | None, owner: str, now: float) -> bool:

@@ -13,7 +13,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
 from kshare.idempotency.keys import coordinates, store_key
-from kshare.idempotency.store import ClaimAnswer, ClaimState, IdempotencyStore
+from kshare.idempotency.store import ClaimResponse, ClaimState, IdempotencyStore
 
 Identify = Callable[..., str | bytes]
 Serialize = Callable[[Any], bytes]
@@ -74,10 +74,10 @@ class Guard:
             identity = self._key(*arguments, **named)
         return Ticket(store_key(self.function, identity), secrets.token_hex(16))
 
-    async def claim(self, ticket: Ticket) -> ClaimAnswer:
-        """Claim the key, or return the answer with the stored result. Waits while another call is in progress."""
+    async def claim(self, ticket: Ticket) -> ClaimResponse:
+        """Claim the key, or return the response with the stored result. Waits while another call is in progress."""
         try:
-            answer = await self._claim_in_time(ticket)
+            response = await self._claim_in_time(ticket)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -85,40 +85,41 @@ class Guard:
                 await self.abandon(ticket, error)
             await checkpoint_if_cancelled()  # a cancellation that came meanwhile is what callers wait for
             raise
-        if answer.state is ClaimState.IN_PROGRESS:
-            raise InProgress(self.function, answer.expires_in)
-        return answer
+        if response.state is ClaimState.IN_PROGRESS:
+            raise InProgress(self.function, response.expires_in)
+        return response
 
-    async def _claim_in_time(self, ticket: Ticket) -> ClaimAnswer:
+    async def _claim_in_time(self, ticket: Ticket) -> ClaimResponse:
         deadline = anyio.current_time() + self._wait
         pause = FIRST_LOOK_S
         while True:
-            answer = self._checked(
+            response = self._checked(
                 await self._store.claim(ticket.key, ticket.owner, self._in_progress_timeout)
             )
             left = deadline - anyio.current_time()
-            if answer.state is ClaimState.CLAIMED:
+            if response.state is ClaimState.CLAIMED:
                 await self._purge_sometimes()
-                return answer
-            if answer.state is ClaimState.DONE or left <= 0:
-                return answer
-            await anyio.sleep(min(pause, left, answer.expires_in))
+                return response
+            if response.state is ClaimState.DONE or left <= 0:
+                return response
+            await anyio.sleep(min(pause, left, response.expires_in))
             pause = min(2 * pause, LONGEST_LOOK_S)
 
-    def _checked(self, answer: ClaimAnswer) -> ClaimAnswer:
-        """Stores may be users' own. None of their answers may make a worker hold a record forever."""
+    def _checked(self, response: ClaimResponse) -> ClaimResponse:
+        """Stores may be users' own. None of their responses may make a worker hold a record forever."""
         try:
-            if answer.state is not ClaimState.IN_PROGRESS:
-                return answer
-            seconds = max(float(answer.expires_in), 0.0)  # it may have expired meanwhile
+            if response.state is not ClaimState.IN_PROGRESS:
+                return response
+            seconds = max(float(response.expires_in), 0.0)  # it may have expired meanwhile
         except (AttributeError, TypeError, ValueError, OverflowError):
             seconds = float("nan")
         if not _is_number(seconds):
             raise StoreFailed(
-                f"{self.function}: {type(self._store).__name__} answered a claim with {answer!r:.200}. It must answer "
-                "with a ClaimAnswer, and if the key is in progress, with expires_in as a finite number of seconds."
+                f"{self.function}: {type(self._store).__name__} responded to a claim with {response!r:.200}. It must "
+                "respond with a ClaimResponse, and if the key is in progress, with expires_in as a "
+                "finite number of seconds."
             )
-        return ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=seconds)
+        return ClaimResponse(ClaimState.IN_PROGRESS, expires_in=seconds)
 
     async def _purge_sometimes(self) -> None:
         """Stores don't grow without end. That a purge failed is no reason not to run the function."""
@@ -127,9 +128,9 @@ class Guard:
             with contextlib.suppress(StoreFailed):
                 await self._store.purge()
 
-    def stored_result(self, answer: ClaimAnswer) -> Any:
+    def stored_result(self, response: ClaimResponse) -> Any:
         try:
-            return self._deserialize(answer.result)
+            return self._deserialize(response.result)
         except Exception as error:
             raise StoreFailed(
                 f"{self.function}: the stored result of an earlier call can't be read ({type(error).__name__}). The "
@@ -179,7 +180,7 @@ class Guard:
             with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
                 await self._store.abandon(ticket.key, ticket.owner)
                 return ""
-            return f"no answer within {STORE_DEADLINE_S:g} s"
+            return f"no response within {STORE_DEADLINE_S:g} s"
         except Exception as failure:
             return f"{type(failure).__name__}: {failure}"
 

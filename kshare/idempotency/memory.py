@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from kshare.errors import ConfigError, StoreFailed
 from kshare.idempotency.entry import Entry, may_abandon, may_finish, on_claim
-from kshare.idempotency.store import ClaimAnswer, ClaimState
+from kshare.idempotency.store import ClaimResponse, ClaimState
 
 
 class MemoryStore:
@@ -32,13 +32,13 @@ class MemoryStore:
         """For how long entries are kept → their keys, in the order in which they expire."""
         self._kept_for: dict[str, float] = {}
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
         with self._lock:
             now = self._clock()
-            answer = on_claim(self._entries.get(key), owner, now)
-            if answer.state is ClaimState.CLAIMED:
+            response = on_claim(self._entries.get(key), owner, now)
+            if response.state is ClaimState.CLAIMED:
                 self._put(key, Entry(owner, now + seconds), seconds, now)
-            return answer
+            return response
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
         with self._lock:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kshare.errors import StoreFailed
-from kshare.idempotency.store import CLAIMED, ClaimAnswer, ClaimState
+from kshare.idempotency.store import CLAIMED, ClaimResponse, ClaimState
 from kshare.idempotency.threads import in_store_thread
 from kshare.installation import extra
 
@@ -29,7 +29,7 @@ _RETRIES = 1
 """Connections may have been closed while they weren't used."""
 
 # A value is "P" and the owner while a call is in progress; afterwards it is "D", the owner and the result. A script
-# that is sent twice, because the answer to the first got lost, changes nothing.
+# that is sent twice, because the response to the first got lost, changes nothing.
 _OWNER = slice(1, 33)
 _CLAIM = """
 local value = redis.call('GET', KEYS[1])
@@ -72,14 +72,14 @@ class RedisStore:
         self._finish = self._client.register_script(_FINISH)
         self._abandon = self._client.register_script(_ABANDON)
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
         found = await self._run(self._claim, key, owner, _milliseconds(seconds))
         if not found:
             return CLAIMED
         value, left_ms = found
         if value[:1] == b"D":
-            return ClaimAnswer(ClaimState.DONE, result=value[_OWNER.stop :])
-        return ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=left_ms / 1000)
+            return ClaimResponse(ClaimState.DONE, result=value[_OWNER.stop :])
+        return ClaimResponse(ClaimState.IN_PROGRESS, expires_in=left_ms / 1000)
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
         return bool(await self._run(self._finish, key, owner, result, _milliseconds(seconds)))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kshare.errors import StoreFailed
 from kshare.idempotency.connections import DBConnection, DBPool
 from kshare.idempotency.paramstyles import check_paramstyle, render
-from kshare.idempotency.store import CLAIMED, ClaimAnswer, ClaimState
+from kshare.idempotency.store import CLAIMED, ClaimResponse, ClaimState
 from kshare.idempotency.threads import in_store_thread
 
 ResultT = TypeVar("ResultT")
@@ -67,7 +67,7 @@ class SQLStore:
         self._clock = clock
         self._connections = DBPool(connect, self._connections_limit)
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
         return await self._run(_claim, key, owner, seconds)
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
@@ -153,7 +153,7 @@ class Statements:
         return count, found
 
 
-def _claim(database: Statements, key: str, owner: str, seconds: float) -> ClaimAnswer:
+def _claim(database: Statements, key: str, owner: str, seconds: float) -> ClaimResponse:
     for _ in range(_ATTEMPTS):
         now = database.now()
         if database.insert(key, owner, now + seconds, None):
@@ -163,8 +163,8 @@ def _claim(database: Statements, key: str, owner: str, seconds: float) -> ClaimA
         row = database.row(_SELECT, key)
         if row is not None and row[0] > now:
             if row[1] is not None:
-                return ClaimAnswer(ClaimState.DONE, result=base64.b64decode(row[1]))
-            return ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=row[0] - now)
+                return ClaimResponse(ClaimState.DONE, result=base64.b64decode(row[1]))
+            return ClaimResponse(ClaimState.IN_PROGRESS, expires_in=row[0] - now)
     raise StoreFailed(f"The key was claimed and abandoned {_ATTEMPTS} times by others during one claim.")
 
 

@@ -1,4 +1,4 @@
-"""What a store of idempotency keys can do, and what it answers. `entry.py` has the rules that all stores follow."""
+"""What a store of idempotency keys can do, and what it responds. `entry.py` has the rules that all stores follow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ClaimState(Enum):
     """The function has run; its result is stored."""
 
 
-class ClaimAnswer(NamedTuple):
+class ClaimResponse(NamedTuple):
     state: ClaimState
     result: bytes = b""
     """The stored result, if the state is DONE."""
@@ -23,7 +23,7 @@ class ClaimAnswer(NamedTuple):
     """Seconds until the other's claim expires, if the state is IN_PROGRESS."""
 
 
-CLAIMED = ClaimAnswer(ClaimState.CLAIMED)
+CLAIMED = ClaimResponse(ClaimState.CLAIMED)
 
 
 class IdempotencyStore(Protocol):
@@ -34,7 +34,7 @@ class IdempotencyStore(Protocol):
     a claim. It may be called on several event loops, and on asyncio as well as trio.
     """
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
         """Claim the key for this long, unless it is claimed or done."""
         ...
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from kshare.engine.events import (
     Acquired,
-    Answered,
     Assigned,
     Damaged,
     Event,
@@ -23,6 +22,7 @@ from kshare.engine.events import (
     LeaseRenewed,
     Poisoned,
     Refused,
+    Responded,
     SessionEnded,
     Settled,
     Skipped,
@@ -138,7 +138,7 @@ METRICS = (
 def readings(event: Event) -> Iterator[Reading]:
     """Yields the changes of metrics that an event causes."""
     match event:
-        case Answered(api, _, seconds, error):
+        case Responded(api, _, seconds, error):
             yield Reading(REQUESTS, 1, {"api": api, "error": error or ""})
             yield Reading(REQUEST_TIME, seconds, {"api": api})
         case Fetched(_, records, size):

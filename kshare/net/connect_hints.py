@@ -21,7 +21,7 @@ class Proof:
 
 
 def connect_hint(
-    opening: bytes, security: Security, *, answers: int, is_waiting: bool, is_proven: bool = False
+    opening: bytes, security: Security, *, responses: int, is_waiting: bool, is_proven: bool = False
 ) -> str:
     """A hint to append to the reason of the disconnect; empty if nothing seems wrong."""
     if opening.startswith(_TLS_ALERT):
@@ -30,10 +30,10 @@ def connect_hint(
         return "; it looks like HTTP: this isn't a Kafka listener"
     if is_proven:
         return ""
-    if answers == 0 and security.tls is True and security.cert_file is None:
+    if responses == 0 and security.tls is True and security.cert_file is None:
         return f"; if its listener requires a client certificate, set cert_file{_CLI}"
-    if answers == 0 and is_waiting and security.tls is False:
+    if responses == 0 and is_waiting and security.tls is False:
         return f"; if its listener requires TLS or SASL, set tls or sasl_mechanism{_CLI}"
-    if answers <= 1 and is_waiting and security.sasl_mechanism is None:
+    if responses <= 1 and is_waiting and security.sasl_mechanism is None:
         return f"; if its listener requires SASL, set sasl_mechanism{_CLI}"
     return ""

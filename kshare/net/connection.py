@@ -22,7 +22,7 @@ from kshare.errors import (
     DecodeError,
     KshareError,
     RequestTimedOut,
-    UnreadableAnswer,
+    UnreadableResponse,
     own_copy,
 )
 from kshare.net.clock import loop_clock
@@ -31,7 +31,7 @@ from kshare.net.error_translation import connection_error
 from kshare.net.frame_reader import FrameReader
 from kshare.net.meter import NetMeter
 from kshare.net.outbox import Outbox
-from kshare.net.pending import OnReply, PendingRequest
+from kshare.net.pending import OnResponse, PendingRequest
 from kshare.net.settings import NetSettings
 from kshare.net.stream import Stream
 from kshare.net.versions import BrokerVersions, VersionRange
@@ -48,7 +48,7 @@ SILENCE = 1.5
 
 _LAST_ID = 2**31 - 1
 _ENOUGH = 2
-"""A listener that requires other security answers ApiVersions, and nothing else."""
+"""A listener that requires other security responses ApiVersions, and nothing else."""
 
 
 class AskFunction(Protocol):
@@ -86,7 +86,7 @@ class Connection:
         self._waiting_since: float | None = None
         self._clock = loop_clock()
         self._first_bytes = b""
-        self._answers = 0
+        self._responses = 0
         self.is_suspect = False
         """A request timed out, and nothing has been received since."""
         self.is_closed_by_us = False
@@ -111,20 +111,20 @@ class Connection:
         return cast("ResponseT", await self._ask(request, version, timeout))
 
     def send(
-        self, request: Request[Any], *, version: int | None = None, on_reply: OnReply | None = None
+        self, request: Request[Any], *, version: int | None = None, on_response: OnResponse | None = None
     ) -> PendingRequest:
-        """Sends this request, and then each request that `on_reply` returns for a reply, until that is None.
+        """Sends this request, and then each request that `on_response` returns for a response, until that is None.
 
-        It is sent now, or as soon as earlier requests have been sent. `on_reply` is called when a reply arrives, by the
-        event loop and not in a task, and the next request is sent within that call. The caller has to call
-        `wait_for_reply`, which also raises errors from sending.
+        It is sent now, or as soon as earlier requests have been sent. `on_response` is called when a response arrives,
+        by the event loop and not in a task, and the next request is sent within that call. The caller has to call
+        `wait_for_response`, which also raises errors from sending.
         """
-        pending = PendingRequest(request, on_reply)
+        pending = PendingRequest(request, on_response)
         self._send(pending, request, version)
         return pending
 
-    async def wait_for_reply(self, pending: PendingRequest, *, timeout: float | None = None) -> memoryview:
-        """Returns the frame of the last reply; `timeout` applies to each. What `on_reply` raised is raised here."""
+    async def wait_for_response(self, pending: PendingRequest, *, timeout: float | None = None) -> memoryview:
+        """Returns the frame of the last response; `timeout` applies to each. Raises what `on_response` has raised."""
         limit = self._limit(timeout)
         try:
             while not pending.is_done and self._clock() < pending.since + limit:
@@ -138,8 +138,8 @@ class Connection:
                 raise error
             finally:
                 del error  # see `kshare.errors`
-        if pending.reply is not None:
-            return pending.reply
+        if pending.response is not None:
+            return pending.response
         if self._error is not None:
             raise own_copy(self._error)
         self._check_silence()
@@ -152,7 +152,7 @@ class Connection:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[AskFunction]:
-        """Within this context only requests through the yielded function are sent; earlier ones are answered first."""
+        """Within this context only requests through the yielded function are sent; earlier ones get responses first."""
 
         async def ask(
             request: Request[ResponseT], *, version: int | None = None, timeout: float | None = None
@@ -170,7 +170,7 @@ class Connection:
         self, request: Request[Any], *, version: int, timeout: float | None = None
     ) -> memoryview:
         """Returns the undecoded frame of the response: for callers that have to find out its version."""
-        return await self.wait_for_reply(self.send(request, version=version), timeout=timeout)
+        return await self.wait_for_response(self.send(request, version=version), timeout=timeout)
 
     def version_for(self, request: type[Request[Any]]) -> int:
         """The highest version that both sides support; raises Unsupported if there is none."""
@@ -284,12 +284,12 @@ class Connection:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         pending = self._pending.pop(correlation_id, None)
         if pending is not None:
-            self._answers += 1
-            if self._answers == _ENOUGH:
+            self._responses += 1
+            if self._responses == _ENOUGH:
                 self._proof.is_given = True
             if self._meter is not None:
                 self._meter.on_response(self.peer, self._clock() - pending.since)
-            self._on_reply(pending, frame)
+            self._on_response(pending, frame)
         elif correlation_id in self._abandoned:
             self._abandoned.remove(correlation_id)
             log.debug("a response from %s arrived too late and was dropped", self.peer)
@@ -300,7 +300,7 @@ class Connection:
         return connect_hint(
             self._first_bytes,
             self._settings.security,
-            answers=self._answers,
+            responses=self._responses,
             is_waiting=bool(self._pending),
             is_proven=self._proof.is_given,
         )
@@ -317,7 +317,7 @@ class Connection:
             raise RequestTimedOut(f"{self.peer} wasn't asked: no time was left for {request.NAME}")
         pending = PendingRequest(request)
         self._send(pending, request, version, is_exclusive=is_exclusive)
-        return self._decode(pending, await self.wait_for_reply(pending, timeout=limit))
+        return self._decode(pending, await self.wait_for_response(pending, timeout=limit))
 
     def _send(
         self,
@@ -327,8 +327,8 @@ class Connection:
         *,
         is_exclusive: bool = False,
     ) -> None:
-        """The only way to send requests; `wait_for_reply` raises any error."""
-        pending.request, pending.is_answered = request, False
+        """The only way to send requests; `wait_for_response` raises any error."""
+        pending.request, pending.has_response = request, False
         pending.since = self._clock()
         if self._error is not None:
             pending.finish()
@@ -357,19 +357,19 @@ class Connection:
         except OSError as error:
             self.end(connection_error(error, self.peer))
 
-    def _on_reply(self, pending: PendingRequest, frame: memoryview) -> None:
+    def _on_response(self, pending: PendingRequest, frame: memoryview) -> None:
         request = None
-        if pending.on_reply is not None:
+        if pending.on_response is not None:
             try:
-                answer = self._decode(pending, frame)
-                pending.is_answered = True
-                request = pending.on_reply(pending, answer)
+                response = self._decode(pending, frame)
+                pending.has_response = True
+                request = pending.on_response(pending, response)
             except Exception as error:
                 pending.error = error
         if request is not None:
             self._send(pending, request, None)
         else:
-            pending.reply = frame
+            pending.response = frame
             pending.finish()
 
     def _decode(self, pending: PendingRequest, frame: memoryview) -> Any:
@@ -377,10 +377,10 @@ class Connection:
             return decode_response(pending.request.RESPONSE, pending.version, frame)[1]
         except DecodeError as error:
             api = pending.request.NAME.removesuffix("Request")
-            raise UnreadableAnswer(self.peer, api, pending.version, error) from error
+            raise UnreadableResponse(self.peer, api, pending.version, error) from error
 
     def _abandon(self, pending: PendingRequest) -> None:
-        """The caller has stopped waiting, with or without a reply."""
+        """The caller has stopped waiting, with or without a response."""
         if self._pending.pop(pending.correlation_id, None) is None:
             return
         if self._outbox.withdraw(pending.frame):
@@ -397,7 +397,7 @@ class Connection:
         return self._settings.request_timeout if timeout is None else timeout
 
     def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
-        return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {time_limit(limit)}")
+        return RequestTimedOut(f"{self.peer} didn't respond {request.NAME} within {time_limit(limit)}")
 
     def _check_silence(self) -> None:
         self.is_suspect = True

@@ -137,7 +137,7 @@ class _Attempt:
 class _Reauthentication:
     """Re-authenticates on the same connection before the broker would end the session (KIP-368).
 
-    Other requests wait until it is done: the broker accepts none then. Earlier requests are answered first, including
+    Other requests wait until it is done: the broker accepts none then. Earlier requests get responses first, including
     a fetch that waits for records. If the session expires in that time, the broker tolerates it as long as only SASL
     requests follow.
     """
@@ -174,13 +174,13 @@ async def ask_versions(connection: Connection) -> BrokerVersions:
     for _ in range(2):
         request = ApiVersionsRequest("kshare", _own_version())
         frame = await connection.ask_for_bytes(request, version=version)
-        answer, is_refusal = _decode_versions(frame, version)
+        response, is_refusal = _decode_versions(frame, version)
         if not is_refusal:
-            if answer.error_code:
-                reason = f"{connection.peer} refused ApiVersions: {error_name(answer.error_code)}"
+            if response.error_code:
+                reason = f"{connection.peer} refused ApiVersions: {error_name(response.error_code)}"
                 raise Unsupported(reason)
-            return BrokerVersions.of(answer)
-        version = _offered_version(answer)
+            return BrokerVersions.of(response)
+        version = _offered_version(response)
     raise Unsupported(f"{connection.peer} refuses the version of ApiVersions that it offers itself")
 
 

@@ -19,4 +19,4 @@ class NetMeter(Protocol):
         """Bytes were read."""
 
     def on_response(self, peer: str, seconds: float) -> None:
-        """A request was answered."""
+        """A request got a response."""

@@ -1,4 +1,4 @@
-"""A pending request, or a chain of requests in which each reply leads to the next request.
+"""A pending request, or a chain of requests in which each response leads to the next request.
 
 Only state, shared by the connection and the caller.
 """
@@ -18,20 +18,20 @@ from kshare.protocol.message import Request
 class PendingRequest:
     request: Request[Any]
     """In a chain: the one under way, or the last one."""
-    on_reply: OnReply | None = None
+    on_response: OnResponse | None = None
     version: int = 0
     correlation_id: int = 0
     frame: bytes = b""
     since: float = 0.0
     """When this was sent, or queued: the timeout counts from here."""
-    is_answered: bool = False
-    """The reply to `request` has arrived and could be decoded."""
+    has_response: bool = False
+    """The response to `request` has arrived and could be decoded."""
     is_done: bool = False
-    """There is a final reply or an error, or the connection has ended."""
-    reply: memoryview | None = None
-    """The frame of the last reply."""
+    """There is a final response or an error, or the connection has ended."""
+    response: memoryview | None = None
+    """The frame of the last response."""
     error: Exception | None = None
-    """Why it couldn't be sent, or what `on_reply` raised."""
+    """Why it couldn't be sent, or what `on_response` raised."""
     _event: anyio.Event | None = None
     """Created only when a task waits, which makes sending a little faster."""
 
@@ -47,5 +47,5 @@ class PendingRequest:
             await self._event.wait()
 
 
-OnReply = Callable[[PendingRequest, Any], Request[Any] | None]
-"""Takes a reply and returns the next request, or None. Called when the reply arrives; it can't await anything."""
+OnResponse = Callable[[PendingRequest, Any], Request[Any] | None]
+"""Takes a response and returns the next request, or None. Called when the response arrives; it can't await anything."""

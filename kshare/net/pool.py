@@ -121,7 +121,7 @@ class Pool:
     ) -> Connection:
         """An open connection to this node, or to any that can be reached.
 
-        Callers with the same purpose share a connection. A broker answers the requests of one connection one after
+        Callers with the same purpose share a connection. A broker responds to the requests of one connection one after
         another, so what may wait long (a fetch) should have a purpose of its own. After a failure the next attempt
         waits for a pause to end, or fails at once if the timeout is sooner.
         """
@@ -146,7 +146,7 @@ class Pool:
             raise ConnectionLost("; ".join(problems))
 
     def _open(self, purpose: str) -> Iterator[Connection]:
-        """Connections to responsive brokers, without those that failed recently or haven't answered in time."""
+        """Connections to responsive brokers, without those that failed recently or haven't responded in time."""
         for endpoint in self._endpoints.values():
             connection = endpoint.connections.get(purpose)
             if connection is not None and connection.is_open and not endpoint.is_suspect:
@@ -170,7 +170,7 @@ class Pool:
         return len(set(self._nodes.values()) or self.settings.bootstrap) > 1
 
     def _candidates(self, purpose: str) -> list[_Endpoint]:
-        """Nodes and bootstrap servers in random order, with those last that failed recently or don't answer."""
+        """Nodes and bootstrap servers in random order, with those last that failed recently or don't respond."""
         addresses = list(dict.fromkeys([*self._nodes.values(), *self.settings.bootstrap]))
         self._random.shuffle(addresses)
 

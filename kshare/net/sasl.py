@@ -91,11 +91,11 @@ async def _exchange_messages(ask: AskFunction, mechanism: _Mechanism, step: str)
             token = await _in_thread(mechanism.auth_bytes)
         except Exception as error:
             raise AuthenticationFailed(f"{step} failed: {type(error).__name__}: {error}") from None
-        answer = await ask(SaslAuthenticateRequest(token))
-        if answer.error_code:
-            reason = answer.error_message or error_name(answer.error_code)
+        response = await ask(SaslAuthenticateRequest(token))
+        if response.error_code:
+            reason = response.error_message or error_name(response.error_code)
             raise AuthenticationFailed(f"{step} was refused: {reason}{_readable(challenge)}")
-        challenge = answer.auth_bytes
+        challenge = response.auth_bytes
         found = _ITERATIONS.match(challenge) if step.startswith("SCRAM") else None
         if found is not None and int(found[1]) < _LEAST_ITERATIONS:
             raise AuthenticationFailed(
@@ -113,16 +113,16 @@ async def _exchange_messages(ask: AskFunction, mechanism: _Mechanism, step: str)
             break
     if not mechanism.is_done() or not mechanism.is_authenticated():
         raise AuthenticationFailed(f"{step} did not complete{_readable(challenge)}")
-    return answer.session_lifetime_ms
+    return response.session_lifetime_ms
 
 
 async def _choose_mechanism(ask: AskFunction, mechanism: str, peer: str) -> None:
-    answer = await ask(SaslHandshakeRequest(mechanism), version=1)
-    match answer.error_code:
+    response = await ask(SaslHandshakeRequest(mechanism), version=1)
+    match response.error_code:
         case ErrorCode.NONE:
             return
         case ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(answer.mechanisms) or "none"
+            offered = ", ".join(response.mechanisms) or "none"
             raise AuthenticationFailed(f"{peer} doesn't support {mechanism}: it offers {offered}")
         case ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationFailed(

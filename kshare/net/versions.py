@@ -25,11 +25,11 @@ class BrokerVersions:
     """The highest feature levels that the broker supports."""
 
     @classmethod
-    def of(cls, answer: ApiVersionsResponse) -> Self:
+    def of(cls, response: ApiVersionsResponse) -> Self:
         return cls(
-            {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys},
-            {feature.name: feature.max_version_level for feature in answer.finalized_features},
-            {feature.name: feature.max_version for feature in answer.supported_features},
+            {api.api_key: (api.min_version, api.max_version) for api in response.api_keys},
+            {feature.name: feature.max_version_level for feature in response.finalized_features},
+            {feature.name: feature.max_version for feature in response.supported_features},
         )
 
     def common(self, request: type[Request[Any]]) -> VersionRange | None:

@@ -100,12 +100,12 @@ class FencedWriter:
             self._found = None  # looked up again if this fails
             before, may_be_written = may_be_written, True
             try:
-                answer = await self._router.ask(leader, request, self._errors_of, deadline)
+                response = await self._router.ask(leader, request, self._errors_of, deadline)
             except BrokerError as error:
                 may_be_written = before or verdict_on(error.code, is_transactional=True) in _MAY_BE_WRITTEN
                 raise
             self._found, self.topic_id = found, topic_id
-            return self._written_at(answer)
+            return self._written_at(response)
 
         try:
             written_at = await self._router.retry(step, unknown_s=_UNKNOWN_S)
@@ -133,13 +133,13 @@ class FencedWriter:
             self._failure = self._fenced(error.code)
             raise self._failure from None
 
-    def _written_at(self, answer: ProduceResponse) -> int:
+    def _written_at(self, response: ProduceResponse) -> int:
         where = f"{self._topic}[{self._partition}]"
-        topic = expected_row(answer.responses, "Produce", where)
+        topic = expected_row(response.responses, "Produce", where)
         return expected_row(topic.partition_responses, "Produce", where).base_offset
 
-    def _errors_of(self, answer: ProduceResponse) -> Iterable[ResponseError | None]:
-        for topic in answer.responses:
+    def _errors_of(self, response: ProduceResponse) -> Iterable[ResponseError | None]:
+        for topic in response.responses:
             for row in topic.partition_responses:
                 yield response_error(
                     0 if row.error_code == _DUPLICATE else row.error_code,

@@ -22,7 +22,7 @@ from kshare.errors import (
     KshareError,
     ProducerFenced,
     RequestTimedOut,
-    UnreadableAnswer,
+    UnreadableResponse,
 )
 from kshare.net.connection import Connection
 from kshare.net.permissions import Right, missing_right, refusal
@@ -213,11 +213,11 @@ class BatchSender:
             if self.link.name is not None:
                 self.link.require(transaction)  # its batches must not get into the next one
             verdict = BatchVerdict.RETRY_OPEN
-            answer = await self._ask(connection, self._request(batches, payloads, limit), deadline)
+            response = await self._ask(connection, self._request(batches, payloads, limit), deadline)
         except ProducerFenced as error:
             self._settle(batches, BatchVerdict.REFUSED, error)
             self.stop(error)
-        except (ConnectionLost, RequestTimedOut, UnreadableAnswer) as error:
+        except (ConnectionLost, RequestTimedOut, UnreadableResponse) as error:
             self._forget_leaders(batches)
             self._settle(batches, verdict, error)
         except EncodeError as error:  # before anything was sent
@@ -226,7 +226,7 @@ class BatchSender:
             is_open = verdict is BatchVerdict.RETRY_OPEN
             self._settle(batches, BatchVerdict.REFUSED_OPEN if is_open else BatchVerdict.REFUSED, error)
         else:
-            self._on_answer(batches, answer)
+            self._on_response(batches, response)
         self._advance()
 
     async def _ask(self, connection: Connection, request: ProduceRequest, deadline: float) -> ProduceResponse:
@@ -247,10 +247,10 @@ class BatchSender:
         timeout_ms = max(1, int(limit * 1000))
         return ProduceRequest(self.link.name, _ALL_REPLICAS, timeout_ms, list(rows.values()))
 
-    def _on_answer(self, batches: list[PendingBatch], answer: ProduceResponse) -> None:
+    def _on_response(self, batches: list[PendingBatch], response: ProduceResponse) -> None:
         results = {
             (topic.name or self.topics.name_of(topic.topic_id), row.index): row
-            for topic in answer.responses
+            for topic in response.responses
             for row in topic.partition_responses
         }
         for batch in batches:

@@ -97,15 +97,15 @@ class WrittenTopics:
         while True:
             request = MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
             try:
-                answer = await self._router.ask_any(request, _errors)
+                response = await self._router.ask_any(request, _errors)
                 break
             except BrokerError as error:
                 unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if not unknown or anyio.current_time() > patience:
                     raise
             await anyio.sleep(_PAUSE_S)
-        self._router.learn(answer)
-        row = expected_row(answer.topics, "Metadata", f"topic {name}")
+        self._router.learn(response)
+        row = expected_row(response.topics, "Metadata", f"topic {name}")
         expected_row(row.partitions, "Metadata", f"the partitions of topic {name}")
         leaders = {one.partition_index: one.leader_id for one in row.partitions}
         previous = self._topics.get(name)
@@ -117,8 +117,8 @@ class WrittenTopics:
         return found
 
 
-def _errors(answer: MetadataResponse) -> Iterable[ResponseError | None]:
-    yield response_error(answer.error_code, "finding the brokers")
-    for topic in answer.topics:
+def _errors(response: MetadataResponse) -> Iterable[ResponseError | None]:
+    yield response_error(response.error_code, "finding the brokers")
+    for topic in response.topics:
         name = topic.name or ""
         yield response_error(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])

@@ -8,9 +8,9 @@ Pure.
 In `CLOSING`, what was written before is confirmed, and nothing is added. In `ENDING`, EndTxn is sent. A transaction
 that was never sent to the coordinator ends without that.
 
-`UNKNOWN`: a request of this epoch wasn't answered, so it may be executed later. A late EndTxn would commit the next
+`UNKNOWN`: a request of this epoch got no response, so it may be executed later. A late EndTxn would commit the next
 transaction, and a late AddPartitionsToTxn would begin one. So first of all, the producer needs a new epoch, in which
-the coordinator refuses such requests. That holds even if the same request was answered when it was repeated.
+the coordinator refuses such requests. That holds even if the same request got a response when it was repeated.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Transaction:
     """Its partitions, as confirmed by the coordinator."""
     is_known: bool = False
     """A request to add partitions was sent, so the coordinator may have begun it."""
-    unanswered: int = 0
-    """How many requests were sent whose answer is missing."""
+    without_response: int = 0
+    """How many requests were sent whose response is missing."""
     may_be_ended: bool = False
     """A request to end it was sent, and may have been executed."""
 
     def on_sent(self) -> None:
-        self.unanswered += 1
+        self.without_response += 1
 
-    def on_answer(self) -> None:
-        self.unanswered -= 1
+    def on_response(self) -> None:
+        self.without_response -= 1
 
 
 class TransactionState:
@@ -138,14 +138,14 @@ class TransactionState:
         return was_open
 
     def on_end_refused(self, transaction: Transaction, code: int, *, was_open: bool) -> None:
-        """The answer to an EndTxn is an error. `was_open` is what `on_ending` returned for it."""
+        """The response to an EndTxn is an error. `was_open` is what `on_ending` returned for it."""
         if not was_open and code in _NOT_EXECUTED:
             transaction.may_be_ended = False
 
     def ended(self, *, is_over: bool, needs_epoch: bool = False) -> None:
         """No further requests are sent for the transaction. `is_over`: the coordinator has nothing of it to end."""
         transaction, self.current = self.current, None
-        is_settled = is_over and transaction is not None and not transaction.unanswered
+        is_settled = is_over and transaction is not None and not transaction.without_response
         if is_settled:
             self.may_be_ongoing = False
         self.phase = Phase.READY if is_settled and not needs_epoch else Phase.UNKNOWN

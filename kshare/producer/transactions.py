@@ -40,7 +40,7 @@ _ADDED_BY_CLIENTS = 3
 _SAME_EPOCH = 4
 """The last version of EndTxn after which the producer keeps its epoch."""
 _NOTHING_TO_END = ErrorCode.INVALID_TXN_STATE
-"""The answer to an abort if the transaction is over, or was never begun."""
+"""The response to an abort if the transaction is over, or was never begun."""
 
 
 class TransactionLink:
@@ -62,10 +62,10 @@ class TransactionLink:
         previous = self.state.identity or ProducerIdentity(-1, -1)
         request = InitProducerIdRequest(self.name, self._timeout_ms, previous.producer_id, previous.epoch)
         if self.name is None:
-            answer = await self._router.ask_any(request, self._begin_errors)
+            response = await self._router.ask_any(request, self._begin_errors)
         else:
-            answer = await self._ask(request, self._begin_errors, on_sent=self.state.on_identifying)
-        identity = ProducerIdentity(answer.producer_id, answer.producer_epoch)
+            response = await self._ask(request, self._begin_errors, on_sent=self.state.on_identifying)
+        identity = ProducerIdentity(response.producer_id, response.producer_epoch)
         self.state.on_identified(identity)
         return identity
 
@@ -132,9 +132,9 @@ class TransactionLink:
             self.state.on_adding(transaction)
             transaction.on_sent()
 
-        def errors_of(answer: AddPartitionsToTxnResponse) -> Iterable[ResponseError | None]:
-            transaction.on_answer()
-            return self._add_errors(answer)
+        def errors_of(response: AddPartitionsToTxnResponse) -> Iterable[ResponseError | None]:
+            transaction.on_response()
+            return self._add_errors(response)
 
         try:
             await self._ask(request, errors_of, version=_ADDED_BY_CLIENTS, on_sent=on_sent)
@@ -188,11 +188,13 @@ class TransactionLink:
             was_open = self.state.on_ending(transaction)
             transaction.on_sent()
 
-        def on_answer(code: int) -> None:
-            transaction.on_answer()
+        def on_response(code: int) -> None:
+            transaction.on_response()
             self.state.on_end_refused(transaction, code, was_open=was_open)
 
-        await self._ask_to_end(transaction.identity, commits=commits, on_sent=on_sent, on_answer=on_answer)
+        await self._ask_to_end(
+            transaction.identity, commits=commits, on_sent=on_sent, on_response=on_response
+        )
 
     async def _ask_to_end(
         self,
@@ -200,13 +202,13 @@ class TransactionLink:
         *,
         commits: bool,
         on_sent: Callable[[], object] | None = None,
-        on_answer: Callable[[int], object] = lambda code: None,
+        on_response: Callable[[int], object] = lambda code: None,
     ) -> None:
         action = "committing" if commits else "aborting"
 
-        def errors_of(answer: EndTxnResponse) -> Iterable[ResponseError | None]:
-            on_answer(answer.error_code)
-            return self._end_errors(action, answer)
+        def errors_of(response: EndTxnResponse) -> Iterable[ResponseError | None]:
+            on_response(response.error_code)
+            return self._end_errors(action, response)
 
         request = EndTxnRequest(self.name or "", identity.producer_id, identity.epoch, commits)
         await self._ask(request, errors_of, version=_SAME_EPOCH, on_sent=on_sent)
@@ -222,7 +224,7 @@ class TransactionLink:
     ) -> ResponseT:
         assert self.name is not None, "only transactions have a coordinator"
         try:
-            _, answer = await self._router.ask_coordinator(
+            _, response = await self._router.ask_coordinator(
                 self.name,
                 request,
                 errors_of,
@@ -234,7 +236,7 @@ class TransactionLink:
             if is_fencing(error.code):
                 raise self.fenced(error.code) from None
             raise
-        return answer
+        return response
 
     def unknown(self, reason: object) -> CommitUnknown:
         return CommitUnknown(
@@ -253,18 +255,18 @@ class TransactionLink:
     def _rights(self) -> list[Right]:
         return [] if self.name is None else [Right("Write", "transactional-id", self.name)]
 
-    def _begin_errors(self, answer: InitProducerIdResponse) -> Iterable[ResponseError | None]:
+    def _begin_errors(self, response: InitProducerIdResponse) -> Iterable[ResponseError | None]:
         of = "" if self.name is None else f" for transactional id {self.name}"
-        yield response_error(answer.error_code, f"getting a producer id{of}", needs=self._rights)
+        yield response_error(response.error_code, f"getting a producer id{of}", needs=self._rights)
 
-    def _add_errors(self, answer: AddPartitionsToTxnResponse) -> Iterable[ResponseError | None]:
-        for topic in answer.results_by_topic_v3_and_below:
+    def _add_errors(self, response: AddPartitionsToTxnResponse) -> Iterable[ResponseError | None]:
+        for topic in response.results_by_topic_v3_and_below:
             rights = [*self._rights, Right("Write", "topic", topic.name)]
             for row in topic.results_by_partition:
                 action = f"adding {topic.name}[{row.partition_index}] to the transaction"
                 yield response_error(row.partition_error_code, action, needs=rights)
 
-    def _end_errors(self, action: str, answer: EndTxnResponse) -> Iterable[ResponseError | None]:
+    def _end_errors(self, action: str, response: EndTxnResponse) -> Iterable[ResponseError | None]:
         yield response_error(
-            answer.error_code, f"{action} the transaction of {self.name}", needs=self._rights
+            response.error_code, f"{action} the transaction of {self.name}", needs=self._rights
         )

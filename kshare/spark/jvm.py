@@ -1,9 +1,9 @@
 """Asks the driver's JVM about itself: the stacks of its threads, and its system properties.
 
 Spark starts the Python processes of a source without a SparkContext. But they run on the driver, as the same user, and
-HotSpot answers such processes as it answers `jstack` and `jinfo`: on a socket in /tmp, once it is asked to listen.
+HotSpot responses such processes as it responds `jstack` and `jinfo`: on a socket in /tmp, once it is asked to listen.
 
-If the JVM doesn't respond, the answer is None.
+If the JVM doesn't respond, the response is None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 _TIMEOUT_S = 5.0
 _POLL_S = 0.05
-_ANSWER_S = 10.0
+_RESPONSE_S = 10.0
 _LINE = re.compile(r"(?<!\\)[=:]")
 
 
@@ -62,13 +62,13 @@ def _ask(jvm: int, command: str) -> str | None:
         if not address.exists() and not _start_listening(jvm, address):
             return None
         with socket.socket(socket.AF_UNIX) as line:
-            line.settimeout(_ANSWER_S)
+            line.settimeout(_RESPONSE_S)
             line.connect(str(address))
             line.sendall(b"1\0" + command.encode() + b"\0\0\0\0")
-            reply = b"".join(_received(line))
+            response = b"".join(_received(line))
     except OSError:
         return None
-    code, _, text = reply.partition(b"\n")
+    code, _, text = response.partition(b"\n")
     return text.decode("utf-8", "replace") if code == b"0" else None
 
 

@@ -35,13 +35,13 @@ async def topic_ids(router: Router, topics: Sequence[str], *, grace_s: float = 0
         found: TopicIds = {}
         for name in topics:
             try:
-                answer = await router.metadata([name])
+                response = await router.metadata([name])
             except BrokerError as error:
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
                 missing.append(name)
             else:
-                found[name] = answer.topics[0].topic_id
+                found[name] = response.topics[0].topic_id
         if not missing:
             return found
         if anyio.current_time() >= deadline:

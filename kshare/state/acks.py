@@ -214,8 +214,8 @@ class PartitionAcks:
             for first, last in without([(lease.first, lease.last)], open_ranges.get(lease, ())):
                 self._mark_sent(lease, first, last)
 
-    def on_answer(self, error: int) -> list[AckOutcome]:
-        """The broker has answered for everything under way."""
+    def on_response(self, error: int) -> list[AckOutcome]:
+        """The broker has responded for everything under way."""
         ranges, sent, part = self._under_way, self._sent, self._part
         self._under_way, self._sent, self._part = [], [], None
         if not ranges:

@@ -192,7 +192,7 @@ class ClusterView:
             return True
         return any(node not in self._nodes for node, _ in topic.leaders.values())
 
-    # --- what was answered
+    # --- what got a response
 
     def on_metadata(
         self, request: MetadataRequest, response: MetadataResponse, now: float
@@ -224,7 +224,7 @@ class ClusterView:
             }
         return events
 
-    def on_no_answer(self) -> None:
+    def on_no_response(self) -> None:
         """The connection ended, or the request timed out; another broker may be asked."""
         self._under_way = None
 

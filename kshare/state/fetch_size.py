@@ -30,15 +30,15 @@ MAX_FETCH_BYTES = 50 * 1024 * 1024
 
 
 class FetchSize:
-    def __init__(self, largest_answer: int = MAX_FRAME) -> None:
-        self._max_bytes = min(MAX_FETCH_BYTES, largest_answer * 3 // 4)
+    def __init__(self, largest_response: int = MAX_FRAME) -> None:
+        self._max_bytes = min(MAX_FETCH_BYTES, largest_response * 3 // 4)
         self._total = 0
         self._per_partition = 0
 
     def bytes_for(self, partitions: int) -> int:
         return min(self._max_bytes, max(MIN_FETCH_BYTES, self._total, self._per_partition * partitions))
 
-    def on_answer(self, sizes: Sequence[int]) -> None:
+    def on_response(self, sizes: Sequence[int]) -> None:
         """`sizes`: the bytes that came from each partition."""
         largest = max(sizes, default=0)
         if largest:

@@ -3,8 +3,8 @@
 There is one request for all of this, ShareGroupHeartbeat, sent to the group's coordinator. Its epoch says what it
 means: 0 joins, -1 leaves, anything else repeats the coordinator's last response. A response may carry an assignment,
 always the complete one; without one, the assignment hasn't changed. Heartbeats carry the subscription only when it has
-changed, or when it isn't certain that the coordinator has received it. A heartbeat with the subscription is answered
-with the assignment, so if a response with an assignment is lost, the next one repeats it.
+changed, or when it isn't certain that the coordinator has received it. The response to a heartbeat with the
+subscription has the assignment, so if a response with an assignment is lost, the next one repeats it.
 
     state    | event                                   | next     | effect
     ---------+-----------------------------------------+----------+------------------------------------------------
@@ -151,7 +151,7 @@ class Membership:
         self.assignment: Mapping[bytes, frozenset[int]] = {}
         self.coordinator: Coordinator | None = None
         self.last_error: BrokerError | None = None
-        """The coordinator's last error, until it answers without one."""
+        """The coordinator's last error, until it responds without one."""
         self._topics = _checked_topics(topics)
         self._rack_id = rack_id
         self._times = times
@@ -220,7 +220,7 @@ class Membership:
     def _is_due(self, now: float) -> bool:
         return self.wake_at is not None and now >= self.wake_at
 
-    # --- what was answered
+    # --- what got a response
 
     def on_coordinator(
         self, request: FindCoordinatorRequest, response: FindCoordinatorResponse, now: float
@@ -252,7 +252,7 @@ class Membership:
             return []
         return self._on_success(request.subscribed_topic_names, response, now)
 
-    def on_no_answer(self, now: float) -> None:
+    def on_no_response(self, now: float) -> None:
         """The connection ended, with or without a request under way, or a request timed out.
 
         The request may have been carried out, and the coordinator may be another broker by now.

@@ -5,7 +5,7 @@
     `next(demand, now)`                    | a request, or None: there is nothing to send now
     `next_check(demand, now)`              | after None: the time, or the number of undecided records, to retry at
     `settle(now)`, `end(now)`              | the last requests of a session: no more records
-    `on_answer(sent, answer, now)`         | nothing: a fetch's result tells how long the next one may wait
+    `on_response(sent, response, now)`         | nothing: a fetch's result tells how long the next one may wait
 
 May be called only while no request is under way (`ShareSession.under_way`); what goes into a request is under way then.
 
@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
-from kshare.state.empty_answers import EmptyAnswers
+from kshare.state.empty_responses import EmptyResponses
 from kshare.state.fetch_size import FetchSize
 from kshare.state.lease import TopicIdPartition
 from kshare.state.request_rules import REQUEST_RULES, Action, Situation
@@ -141,7 +141,7 @@ class RequestPlanner:
         self._acquire = acquire
         self._fetch_size = FetchSize(max_response_bytes)
         self._longest_wait_ms = max(1, int(min(IDLE_WAIT_MS, 1000 * WAIT_SHARE * request_timeout)))
-        self.empty_answers = EmptyAnswers()
+        self.empty_responses = EmptyResponses()
         self._asked_at = 0.0
         """When the last fetch was made."""
         self._lock_s = math.inf
@@ -156,7 +156,9 @@ class RequestPlanner:
     def next(self, demand: Demand, now: float) -> SentRequest | None:
         session = self._session
         if session.under_way is not None:
-            raise ValueError("a request of this session is under way: what comes next depends on its answer")
+            raise ValueError(
+                "a request of this session is under way: what comes next depends on its response"
+            )
         decided = (
             [acks for acks in self._partition_acks.values() if acks.has_decided] if session.is_open else []
         )
@@ -182,7 +184,7 @@ class RequestPlanner:
         else:
             at = min(at, self._decided_at + LINGER_S)
         if self._session.wanted and demand.wants_more:
-            at = min(at, max(now, self._grace_until(demand), self.empty_answers.until))
+            at = min(at, max(now, self._grace_until(demand), self.empty_responses.until))
         return NextCheck(at, undecided)
 
     def settle(self, now: float) -> SentRequest | None:
@@ -194,13 +196,13 @@ class RequestPlanner:
         """The last request: the broker releases what isn't acknowledged by now."""
         return self._session.close(self._take(self._partition_acks.values(), now))
 
-    def on_answer(self, sent: SentRequest, answer: SessionResponse, now: float) -> None:
-        if answer.lock_ms > 0:
-            self._lock_s = answer.lock_ms / 1000
+    def on_response(self, sent: SentRequest, response: SessionResponse, now: float) -> None:
+        if response.lock_ms > 0:
+            self._lock_s = response.lock_ms / 1000
         if not isinstance(sent.request, ShareFetchRequest):
             return
         sizes, acquired = [], 0
-        for _, data in answer.acquired:
+        for _, data in response.acquired:
             sizes.append(len(data.records or b""))
             for one in data.acquired_records:
                 acquired += one.last_offset - one.first_offset + 1
@@ -208,10 +210,10 @@ class RequestPlanner:
         self._fetched_at = now
         if acquired:
             self._active_at = now
-            self.empty_answers.on_records()
+            self.empty_responses.on_records()
         elif not sent.acks and sent.partitions:
-            self.empty_answers.on_empty(now - self._asked_at, sent.request.max_wait_ms / 1000, now)
-        self._fetch_size.on_answer(sizes)
+            self.empty_responses.on_empty(now - self._asked_at, sent.request.max_wait_ms / 1000, now)
+        self._fetch_size.on_response(sizes)
 
     # --- how it is made
 
@@ -223,7 +225,7 @@ class RequestPlanner:
             bool(decided) and not self._partition_acks.keys() <= wanted,
             session.has_partition_changes,
             session.is_open and not wanted,
-            bool(wanted) and now >= self.empty_answers.until and demand.wants_more,
+            bool(wanted) and now >= self.empty_responses.until and demand.wants_more,
             demand.is_confirming,
             bool(decided) and any(acks.has_retries for acks in decided),
             self._decided_at is not None and now >= self._decided_at + LINGER_S,

@@ -11,7 +11,7 @@ A session has one request under way, so what goes first holds up the rest. The f
     awaited      | somebody waits for acknowledgements to be confirmed          | acknowledge: all
     refused      | refused acknowledgements are to be sent again in pieces      | acknowledge: all
     lingering    | acknowledgements have waited for others long enough, and no  | acknowledge: all
-                 | fetch that is answered at once could take them along         |
+                 | fetch could take them along that gets its response at once   |
     confirmation | acknowledgements would ride on a fetch that waits for        | acknowledge: all
                  | records, and the user is one who commits                     |
     records      | there is room for records, and the broker has more, or       | fetch
@@ -61,7 +61,7 @@ class Situation(NamedTuple):
     has_lingered: bool = False
     """Acknowledgements have waited for others long enough."""
     broker_has_more: bool = False
-    """The last fetch didn't return everything: the next is answered at once."""
+    """The last fetch didn't return everything: the next gets its response at once."""
     commits: bool = False
     """The user has waited for a confirmation before, and may again at any moment."""
     is_settled_soon: bool = False
@@ -109,12 +109,12 @@ REQUEST_RULES = (
     ),
     RequestRule(
         "lingering",
-        "acknowledgements have waited for others long enough, and no fetch that is answered at once could take "
-        "them along",
+        "acknowledgements have waited for others long enough, and no fetch could take them along that gets its "
+        "response at once",
         Action.SETTLE,
         lambda now: now.has_decided and now.has_lingered and not (now.broker_has_more and now.has_capacity),
     ),
-    # Acknowledgements on a fetch are applied at once, but only confirmed when the fetch is answered.
+    # Acknowledgements on a fetch are applied at once, but only confirmed when the fetch gets a response.
     RequestRule(
         "confirmation",
         "acknowledgements would ride on a fetch that waits for records, and the user is one who commits",

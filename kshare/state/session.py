@@ -68,7 +68,7 @@ class FetchLimits(NamedTuple):
 
 
 class SentRequest(NamedTuple):
-    """A request under way: to be passed to `on_answer` with its response."""
+    """A request under way: to be passed to `on_response` with its response."""
 
     request: ShareFetchRequest | ShareAcknowledgeRequest
     acks: Acks
@@ -92,7 +92,7 @@ class SessionResponse(NamedTuple):
     message: str | None = None
     acknowledged: Mapping[TopicIdPartition, int] = _NOTHING
     """Error code, 0 for success, of each acknowledged partition that the response mentions."""
-    unanswered: frozenset[TopicIdPartition] = frozenset()
+    without_response: frozenset[TopicIdPartition] = frozenset()
     """Acknowledged partitions that the response doesn't mention: their outcome is open."""
     acquired: Sequence[tuple[TopicIdPartition, PartitionData]] = ()
     unexpected: Sequence[TopicIdPartition] = ()
@@ -123,7 +123,7 @@ class ShareSession:
 
     @property
     def under_way(self) -> SentRequest | None:
-        """The request that the broker hasn't answered yet. It isn't stored anywhere else."""
+        """The request that the broker hasn't responded to yet. It isn't stored anywhere else."""
         return self._under_way
 
     @property
@@ -195,7 +195,7 @@ class ShareSession:
         self._in_session = frozenset()
         self._under_way = None
 
-    def on_answer(
+    def on_response(
         self, sent: SentRequest, response: ShareFetchResponse | ShareAcknowledgeResponse
     ) -> SessionResponse:
         """Takes the response to `sent`, and returns its content."""
@@ -275,7 +275,7 @@ def _read_fetch(sent: SentRequest, response: ShareFetchResponse) -> SessionRespo
                 )
     return SessionResponse(
         acknowledged=acknowledged,
-        unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
+        without_response=frozenset(sent.acks.keys() - acknowledged.keys()),
         acquired=acquired,
         unexpected=unexpected,
         failed=failed,
@@ -298,7 +298,7 @@ def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse)
                 )
     return SessionResponse(
         acknowledged=acknowledged,
-        unanswered=frozenset(sent.acks.keys() - acknowledged.keys()),
+        without_response=frozenset(sent.acks.keys() - acknowledged.keys()),
         leaders=leaders,
         endpoints=response.node_endpoints,
         lock_ms=response.acquisition_lock_timeout_ms,

@@ -104,10 +104,10 @@ def address_structs(struct: Any) -> Iterator[Any]:
                 yield from address_structs(inner)
 
 
-def limit_versions(answer: ApiVersionsResponse) -> bool:
+def limit_versions(response: ApiVersionsResponse) -> bool:
     """Removes versions of responses with addresses that can't be decoded here. Returns whether there were any."""
     has_changed = False
-    for api in answer.api_keys:
+    for api in response.api_keys:
         message = _WITH_ADDRESSES.get(api.api_key)
         if message is not None and api.max_version > message.VERSIONS[1]:
             api.max_version = message.VERSIONS[1]
@@ -115,7 +115,7 @@ def limit_versions(answer: ApiVersionsResponse) -> bool:
     return has_changed
 
 
-def encode(answer: Message, version: int, frame: memoryview) -> bytes:
+def encode(response: Message, version: int, frame: memoryview) -> bytes:
     """Encodes a response with the correlation id of its original frame, without the size."""
     correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-    return bytes(encode_response(answer, version, correlation_id)[4:])
+    return bytes(encode_response(response, version, correlation_id)[4:])

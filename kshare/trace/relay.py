@@ -70,11 +70,11 @@ class Relay:
         self._pump = loop
         self._heads = RequestHeadReader()
         self._pending_requests: dict[int, RequestHead] = {}
-        self._answered = ResponseStream(self._pending_requests, move)
+        self._responded = ResponseStream(self._pending_requests, move)
         self._observe_request: See = observer.client_sends
         self._observe_response: See = observer.server_sends
         self._requests = _Lane(client, server, loop.receive, self._pass_request, self._heads)
-        self._answers = _Lane(server, client, loop.receive, self._pass_answer, self._answered)
+        self._responses = _Lane(server, client, loop.receive, self._pass_response, self._responded)
         self._has_begun = False
         self._ended_by_client = False
         self._ended = anyio.Event()
@@ -92,10 +92,10 @@ class Relay:
     # --- called by the socket loop
 
     def _client_ready(self, events: int) -> None:
-        self._transfer(events, self._requests, self._answers)
+        self._transfer(events, self._requests, self._responses)
 
     def _server_ready(self, events: int) -> None:
-        self._transfer(events, self._answers, self._requests)
+        self._transfer(events, self._responses, self._requests)
 
     def _transfer(self, events: int, reading: _Lane, writing: _Lane) -> None:
         was_full = reading.is_full or writing.is_full
@@ -121,9 +121,9 @@ class Relay:
         self._pump.forget(self._client, self._server)
 
     def _go_on(self) -> None:
-        requests, answers = self._requests, self._answers
-        self._pump.watch(self._client, _interest(requests, answers), self._client_ready)
-        self._pump.watch(self._server, _interest(answers, requests), self._server_ready)
+        requests, responses = self._requests, self._responses
+        self._pump.watch(self._client, _interest(requests, responses), self._client_ready)
+        self._pump.watch(self._server, _interest(responses, requests), self._server_ready)
 
     # --- forwarding
 
@@ -141,9 +141,9 @@ class Relay:
         self._pump.look_later(self._observe_request, len(data))
         return (data,)
 
-    def _pass_answer(self, data: memoryview) -> Iterable[bytes | memoryview]:
+    def _pass_response(self, data: memoryview) -> Iterable[bytes | memoryview]:
         self._pump.look_later(self._observe_response, len(data))
-        return self._answered.feed(data)
+        return self._responded.feed(data)
 
 
 class _Frames(Protocol):

@@ -23,7 +23,7 @@ _SIZE, _HEAD = 4, 8
 
 
 class ResponseStream:
-    """`asked` are the pending requests, by correlation id; answered ones are removed."""
+    """`asked` are the pending requests, by correlation id; those with a response are removed."""
 
     def __init__(self, pending_requests: MutableMapping[int, RequestHead], move: Move) -> None:
         self._pending_requests = pending_requests
@@ -104,29 +104,31 @@ class ResponseStream:
         return len(frame).to_bytes(_SIZE, "big") + frame
 
     def _moved(self, request: RequestHead, frame: memoryview) -> bytes:
-        answer = decode(request.api_key, request.version, frame)
-        if answer is None:
+        response = decode(request.api_key, request.version, frame)
+        if response is None:
             return bytes(frame)
         has_changed = (
-            limit_versions(answer) if isinstance(answer, ApiVersionsResponse) else self._move_all(answer)
+            limit_versions(response)
+            if isinstance(response, ApiVersionsResponse)
+            else self._move_all(response)
         )
-        return encode(answer, request.version, frame) if has_changed else bytes(frame)
+        return encode(response, request.version, frame) if has_changed else bytes(frame)
 
     def _moved_tail(self, request: RequestHead, frame: memoryview, held: bytes) -> bytes:
         """`held` with replaced addresses, if it contains any; everything before it has been forwarded already."""
-        answer = decode(request.api_key, request.version, frame)
-        if answer is None:
+        response = decode(request.api_key, request.version, frame)
+        if response is None:
             return held
-        old = encode(answer, request.version, frame)
-        if not self._move_all(answer):
+        old = encode(response, request.version, frame)
+        if not self._move_all(response):
             return held
-        new = encode_in_length(answer, request.version, frame, len(old))
+        new = encode_in_length(response, request.version, frame, len(old))
         before = max(0, len(held) - len(frame))  # it may begin within the frame's size
         moved = new and rewritten_tail(held[before:], old, new)
         return held[:before] + moved if moved else held
 
-    def _move_all(self, answer: object) -> bool:
-        found = list(address_structs(answer))
+    def _move_all(self, response: object) -> bool:
+        found = list(address_structs(response))
         for place in found:
             place.host, place.port = self._move(place.host, place.port)
         return bool(found)

@@ -59,42 +59,42 @@ def rewritten_tail(held: bytes, old: bytes, new: bytes) -> bytes | None:
     return held[:same] + new[same:] if held[same:] == old[same:] else None
 
 
-def encode_in_length(answer: Message, version: int, frame: memoryview, length: int) -> bytes | None:
+def encode_in_length(response: Message, version: int, frame: memoryview, length: int) -> bytes | None:
     """Like `encode`, but in exactly `length` bytes: the frame's size has been forwarded already.
 
     If the result is too short, it is padded with an unknown tag. If it is too long, racks are left out, and then
     addresses, which clients then get from metadata. None if nothing helps.
     """
-    padded = _padded(answer, version, frame, length)
+    padded = _padded(response, version, frame, length)
     if padded is None:
-        for place in address_structs(answer):
+        for place in address_structs(response):
             if hasattr(place, "rack"):
                 place.rack = None
-        padded = _padded(answer, version, frame, length)
+        padded = _padded(response, version, frame, length)
     if padded is None:
-        cls: Any = type(answer)
+        cls: Any = type(response)
         for spec in address_fields(cls):
-            setattr(answer, spec.attribute, getattr(cls(), spec.attribute))
-        padded = _padded(answer, version, frame, length)
+            setattr(response, spec.attribute, getattr(cls(), spec.attribute))
+        padded = _padded(response, version, frame, length)
     return padded
 
 
-def _padded(answer: Any, version: int, frame: memoryview, length: int) -> bytes | None:
-    encoded = encode(answer, version, frame)
+def _padded(response: Any, version: int, frame: memoryview, length: int) -> bytes | None:
+    encoded = encode(response, version, frame)
     spare = length - len(encoded)
     if spare <= 0:
         return None if spare else encoded
-    kept: bytes = answer.unknown_tags
+    kept: bytes = response.unknown_tags
     tags = split_tags(kept, 0)[0] if kept else {}
     for first, size_bytes in product(_PADDING_TAGS, (1, 2)):
         number = next(number for number in count(first) if number not in tags)
         filling = spare - _uvarint_size(number) - size_bytes
         if filling >= 0:
-            answer.unknown_tags = join_tags({**tags, number: bytes(filling)})
-            encoded = encode(answer, version, frame)
+            response.unknown_tags = join_tags({**tags, number: bytes(filling)})
+            encoded = encode(response, version, frame)
             if len(encoded) == length:
                 return encoded
-    answer.unknown_tags = kept
+    response.unknown_tags = kept
     return None
 
 

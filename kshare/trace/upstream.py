@@ -31,7 +31,7 @@ class Upstream:
         self._context: ssl.SSLContext | None = None
 
     async def open(self, addresses: Sequence[Address]) -> tuple[TcpStream, Address, tuple[str, int]]:
-        """Connects to the first address that answers: returns the stream, that address, and its IP address and port."""
+        """Connects to the first address that responds. Returns the stream, that address, its IP address and port."""
         problem: KshareError = ConnectionLost("no address to connect to")
         for address in addresses:
             try:
@@ -41,7 +41,7 @@ class Upstream:
             except TimeoutError:
                 peer = format_address(address)
                 problem = ConnectionLost(
-                    f"can't reach {peer}: no answer within {self._settings.connect_timeout:g} s"
+                    f"can't reach {peer}: no response within {self._settings.connect_timeout:g} s"
                 )
             except KshareError as error:
                 problem = error
@@ -87,10 +87,10 @@ class _Asker:
         version = type(request).VERSIONS[1] if version is None else version
         self._last_id += 1
         frame = encode_request(request, version, self._last_id, self._settings.client_id)
-        answer = cast("type[ResponseT]", request.RESPONSE)
+        response = cast("type[ResponseT]", request.RESPONSE)
         try:
             await self._stream.send(bytes(frame))
-            return decode_response(answer, version, await self._next_frame())[1]
+            return decode_response(response, version, await self._next_frame())[1]
         except DecodeError as error:
             raise ConnectionLost(f"{self._peer} sent an invalid response: {error}") from None
         except Exception as error:

@@ -62,7 +62,7 @@ class TrafficAnalyzer:
         self.tracker.missing_bytes(number)
 
     def connection_closed(self, connection: Connection, time: float) -> list[Finding]:
-        """Call it after `see` for the requests that were left unanswered."""
+        """Call it after `see` for the requests without a response."""
         self._now = max(self._now, time)
         return self._linter.closed(connection.number, time)
 

@@ -43,12 +43,12 @@ class Exchange:
     asked_at: float
     request_frame: memoryview
     request: Message | None = None
-    answered_at: float | None = None
+    responded_at: float | None = None
     response_frame: memoryview | None = None
     response: Message | None = None
     problem: str = ""
     """Why part of it couldn't be decoded."""
-    expects_answer: bool = True
+    expects_response: bool = True
     """False for requests without a response: Produce with acks=0."""
     is_token: bool = False
     request_surplus: int = 0
@@ -65,9 +65,9 @@ class Exchange:
 
     @property
     def ended_at(self) -> float:
-        return self.asked_at if self.answered_at is None else self.answered_at
+        return self.asked_at if self.responded_at is None else self.responded_at
 
     @property
     def seconds(self) -> float | None:
         """The time from request to response."""
-        return None if self.answered_at is None else self.answered_at - self.asked_at
+        return None if self.responded_at is None else self.responded_at - self.asked_at

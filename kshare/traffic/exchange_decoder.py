@@ -51,7 +51,7 @@ class ExchangeDecoder:
         self._on_frame = on_frame
         self._request_splitter, self._response_splitter = (
             ResyncingSplitter(looks_right, is_searching=is_joined_late, max_frame=max_frame)
-            for looks_right in (self._looks_like_request, self._looks_like_answer)
+            for looks_right in (self._looks_like_request, self._looks_like_response)
         )
         self._has_holes = is_joined_late
         self._pending: dict[int, Exchange] = {}
@@ -67,7 +67,7 @@ class ExchangeDecoder:
     def server_sends(self, data: bytes | memoryview, time: float) -> list[Exchange]:
         done: list[Exchange] = []
         for frame in self._response_splitter.feed(data):
-            self._answer(frame, time, done)
+            self._response(frame, time, done)
         return done
 
     def client_lost(self, time: float) -> None:
@@ -81,7 +81,7 @@ class ExchangeDecoder:
         self._response_splitter.lose()
 
     def end(self, time: float) -> list[Exchange]:
-        """The connection is closed: returns unanswered requests and unsolicited responses."""
+        """The connection is closed: returns requests without a response, and responses without a request."""
         unmatched = [] if self._has_holes else self._unmatched
         unfinished = [*self._tokens, *self._pending.values(), *unmatched]
         self._tokens, self._pending, self._unmatched = [], {}, []
@@ -100,7 +100,7 @@ class ExchangeDecoder:
         self._report_frame(frame, time, exchange, is_request=True)
         _decode_request(exchange, head)
         if isinstance(exchange.request, ProduceRequest) and exchange.request.acks == 0:
-            exchange.expects_answer = False
+            exchange.expects_response = False
             done.append(exchange)
             return
         earlier = self._pending.pop(exchange.correlation_id, None)
@@ -121,17 +121,17 @@ class ExchangeDecoder:
         if self.is_kafka is None:
             self.is_kafka = False
         exchange.problem = f"{len(frame)} bytes that aren't a Kafka request"
-        exchange.expects_answer = False
+        exchange.expects_response = False
         self._request_splitter.lose()
         self._has_holes = True
         done.append(exchange)
 
     # --- responses
 
-    def _answer(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
+    def _response(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
         if self._tokens:
             exchange = self._tokens.pop(0)
-            exchange.answered_at, exchange.response_frame = time, frame
+            exchange.responded_at, exchange.response_frame = time, frame
             self._report_frame(frame, time, exchange, is_request=False)
             done.append(exchange)
             return
@@ -145,9 +145,9 @@ class ExchangeDecoder:
         if self._has_holes:
             self._overtaken(correlation_id, done)
         del self._pending[correlation_id]
-        found.answered_at, found.response_frame = time, frame
+        found.responded_at, found.response_frame = time, frame
         self._report_frame(frame, time, found, is_request=False)
-        _decode_answer(found)
+        _decode_response(found)
         response = found.response
         if isinstance(response, SaslHandshakeResponse) and found.version == 0 and not response.error_code:
             self._takes_tokens = True
@@ -178,12 +178,12 @@ class ExchangeDecoder:
             _decode_request(probe, head)
         return not probe.problem and not probe.request_surplus
 
-    def _looks_like_answer(self, head: memoryview, is_whole: bool) -> bool:
+    def _looks_like_response(self, head: memoryview, is_whole: bool) -> bool:
         exchange = self._pending.get(int.from_bytes(head[:_CORRELATION_BYTES], "big", signed=True))
         if exchange is None or not is_whole:
             return exchange is not None
         probe = replace(exchange, response_frame=head)
-        _decode_answer(probe)
+        _decode_response(probe)
         return not probe.problem and not probe.response_surplus
 
     def _report_frame(
@@ -219,7 +219,7 @@ def _decode_request(exchange: Exchange, head: Head) -> None:
         exchange.problem = f"request: {error}"
 
 
-def _decode_answer(exchange: Exchange) -> None:
+def _decode_response(exchange: Exchange) -> None:
     request, frame, version = exchange.request, exchange.response_frame, exchange.version
     if exchange.problem or request is None or frame is None:
         return

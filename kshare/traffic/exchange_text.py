@@ -92,7 +92,9 @@ def _share_parts(share: ShareExchange, names: Names) -> ExchangeLine:
         parts.append((acks, "acknowledged"))
     if acquired := acquired_text(share, names):
         parts.append((f"acquired {acquired}", "acquired"))
-    elif share.fetch and share.is_answered and not share.error and not share.errors and not share.is_renewing:
+    elif (
+        share.fetch and share.has_response and not share.error and not share.errors and not share.is_renewing
+    ):
         parts.append(("nothing", "faint"))
     return parts
 
@@ -225,14 +227,14 @@ def _ending(
         parts += [(_times(error_name(code), count), "error") for code, count in mentioned.errors.items()]
     if exchange.problem:
         parts.append((exchange.problem, "error"))
-    for what, size in (("request", exchange.request_surplus), ("answer", exchange.response_surplus)):
+    for what, size in (("request", exchange.request_surplus), ("response", exchange.response_surplus)):
         if size:
             parts.append((f"{surplus_text(size)} after the {what}", "error"))
     if (seconds := exchange.seconds) is not None:
         parts.append((duration_text(seconds), "faint"))
     elif exchange.is_unheard:
         parts.append(("the response is missing in the capture", "faint"))
-    elif exchange.expects_answer:
+    elif exchange.expects_response:
         parts.append(("no response", "error"))
     else:
         parts.append(("expects no response", "faint"))

@@ -96,7 +96,7 @@ class GroupTracker:
             checked += member.check(ack, session, exchange.asked_at)
         event = ShareEvent(share, member, session, epoch, ended, checked, {one.status for one in checked})
         _count(event)
-        if share.is_answered:
+        if share.has_response:
             self._apply(event)
         return event
 

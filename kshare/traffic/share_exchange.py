@@ -87,7 +87,7 @@ class ShareExchange:
     """The error code of the whole response."""
     errors: list[PartitionError] = field(default_factory=list)
     lock_ms: int = 0
-    is_answered: bool = False
+    has_response: bool = False
 
     def refused(self) -> set[Partition]:
         """Partitions whose acknowledgements were refused."""
@@ -114,7 +114,7 @@ def share_exchange_of(exchange: Exchange) -> ShareExchange | None:
                 share.acknowledged.append(
                     AckedRange(where, batch.first_offset, batch.last_offset, batch.acknowledge_types)
                 )
-    _read_answer(share, exchange)
+    _read_response(share, exchange)
     return share
 
 
@@ -133,11 +133,11 @@ def _begin(
     )
 
 
-def _read_answer(share: ShareExchange, exchange: Exchange) -> None:
+def _read_response(share: ShareExchange, exchange: Exchange) -> None:
     response = exchange.response
     if not isinstance(response, ShareFetchResponse | ShareAcknowledgeResponse):
         return
-    share.is_answered = True
+    share.has_response = True
     share.error = response.error_code
     share.lock_ms = response.acquisition_lock_timeout_ms
     if isinstance(response, ShareAcknowledgeResponse):

@@ -21,7 +21,7 @@ class ApiTotals:
     version: int
     count: int = 0
     failed: int = 0
-    unanswered: int = 0
+    without_response: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
     times: Latencies = field(default_factory=Latencies)
@@ -80,8 +80,8 @@ class TrafficTotals:
             sums.response_bytes += len(exchange.response_frame)
         if exchange.seconds is not None:
             sums.times.add(exchange.seconds)
-        elif exchange.expects_answer:
-            sums.unanswered += 1
+        elif exchange.expects_response:
+            sums.without_response += 1
 
     def summary(self, tracker: GroupTracker, findings: list[Finding], now: float) -> Summary:
         members = [

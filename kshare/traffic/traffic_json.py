@@ -72,7 +72,7 @@ def summary_json(summary: Summary) -> dict[str, Any]:
                 "version": one.version,
                 "count": one.count,
                 "failed": one.failed,
-                "unanswered": one.unanswered,
+                "unanswered": one.without_response,
                 "requestBytes": one.request_bytes,
                 "responseBytes": one.response_bytes,
                 "medianSeconds": one.times.quantile(0.5),

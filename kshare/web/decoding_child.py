@@ -33,13 +33,13 @@ _LONGEST_PROBLEM = 2_000
 
 def main() -> None:
     """The first line says where the registry is: a command line, which others can see, may not contain its password."""
-    questions, answers = _questions(sys.stdin.buffer), _own_output()
+    questions, responses = _questions(sys.stdin.buffer), _own_output()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limit_memory()
     decoder = _Decoder(json.loads(next(questions))["url"])
-    _answer(answers, {})
+    _response(responses, {})
     for question in questions:
-        _answer(answers, decoder.answer(json.loads(question)))
+        _response(responses, decoder.response(json.loads(question)))
 
 
 class _Decoder:
@@ -63,7 +63,7 @@ class _Decoder:
         is_cut = len(shown) > limit or (kind == "JSON" and len(data) > limit + _PREFIX)
         return {"text": shown[:limit], "is_cut": is_cut, "note": note}
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def response(self, asked: dict[str, Any]) -> dict[str, Any]:
         data = base64.b64decode(asked["data"])
         try:
             return self.decode(data, asked["topic"], asked["part"], asked["limit"])
@@ -106,6 +106,6 @@ def limit_memory() -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
-def _answer(stream: BinaryIO, answer: dict[str, Any]) -> None:
-    stream.write(json.dumps(answer).encode() + b"\n")
+def _response(stream: BinaryIO, response: dict[str, Any]) -> None:
+    stream.write(json.dumps(response).encode() + b"\n")
     stream.flush()

@@ -33,7 +33,7 @@ main()
 
 
 class DecodingFailed(Exception):
-    """Why there is no answer, for users."""
+    """Why there is no response, for users."""
 
 
 class DecodingProcess:
@@ -83,23 +83,23 @@ class DecodingProcess:
     async def _ask(
         self, asked: dict[str, Any], limit: int, seconds: float, slow: str, ended: str
     ) -> dict[str, Any]:
-        """Without an answer, the process is ended, and DecodingFailed says that it was slow or has ended."""
+        """Without a response, the process is ended, and DecodingFailed says that it was slow or has ended."""
         if self._is_closed:
             self._end()  # it may have been started meanwhile
         if self._process is None:
             raise DecodingFailed(_STOPPED)
-        answer, reason = None, slow
+        response, reason = None, slow
         try:
             with anyio.move_on_after(seconds):
                 most = _BYTES_PER_SIGN * limit + _ROOM
-                answer = await to_thread.run_sync(self._process.ask, asked, most, abandon_on_cancel=True)
+                response = await to_thread.run_sync(self._process.ask, asked, most, abandon_on_cancel=True)
                 reason = ended
         finally:
-            if answer is None:
+            if response is None:
                 self._end()
-        if answer is None:
+        if response is None:
             raise DecodingFailed(_STOPPED if self._is_closed else reason)
-        return answer
+        return response
 
 
 class _Process:
@@ -113,24 +113,24 @@ class _Process:
         self._asking = threading.Lock()
 
     def ask(self, question: dict[str, Any], most: int) -> dict[str, Any] | None:
-        """The answer, which has at most so many bytes; None if the process has ended."""
-        questions, answers = self._started.stdin, self._started.stdout
+        """The response, which has at most so many bytes; None if the process has ended."""
+        questions, responses = self._started.stdin, self._started.stdout
         assert questions is not None, "a pipe"
-        assert answers is not None, "a pipe"
+        assert responses is not None, "a pipe"
         with self._asking:
             try:
                 questions.write(json.dumps(question).encode() + b"\n")
                 questions.flush()
-                line = answers.readline(most)
+                line = responses.readline(most)
             except (OSError, ValueError):
                 return None
         if not line.endswith(b"\n"):
             return None
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        response: dict[str, Any] = json.loads(line)
+        return response
 
     def end(self) -> None:
-        """A thread that asks gets no answer then, at once."""
+        """A thread that asks gets no response then, at once."""
         self._started.kill()
         self._started.wait()
         with self._asking:  # once it doesn't use the pipes

@@ -48,12 +48,12 @@ class SchemaDecoder:
         if anyio.current_time() >= deadline:
             return _with_note(data, limit, "not decoded: other records of this page took too long")
         try:
-            answer = await self._process.decode(data, topic, part, limit, deadline)
+            response = await self._process.decode(data, topic, part, limit, deadline)
         except DecodingFailed as error:
             return _with_note(data, limit, f"can't be decoded: {error}")
-        if "problem" in answer:
-            return _with_note(data, limit, answer["problem"])
-        return Content(visible(answer["text"]), len(data), answer["is_cut"], visible(answer["note"]))
+        if "problem" in response:
+            return _with_note(data, limit, response["problem"])
+        return Content(visible(response["text"]), len(data), response["is_cut"], visible(response["note"]))
 
     def close(self) -> None:
         """Whoever waits for a record gets it as it is."""

@@ -2,8 +2,8 @@
 a thread with an event loop of its own.
 
 Pages show the last reading, and never wait for one. A large cluster takes seconds to read, so readings follow each
-other at an interval that leaves the thread idle most of the time. If the cluster doesn't answer, the last reading
-remains, with the reason. The log says once that it doesn't answer, and once that it does.
+other at an interval that leaves the thread idle most of the time. If the cluster doesn't respond, the last reading
+remains, with the reason. The log says once that it doesn't respond, and once that it does.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Watcher:
             self._change(dead_letters_by_members=found)
 
     async def _ask_workers(self) -> None:
-        """Also while the cluster doesn't answer: then the announcements that were read before are used."""
+        """Also while the cluster doesn't respond: then the announcements that were read before are used."""
         async with Pool(self._settings) as pool:
             fleet = self._workers.fleet(Router(pool, self._settings.request_timeout))
             while True:

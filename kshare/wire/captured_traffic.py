@@ -46,7 +46,7 @@ class CapturedTraffic:
         self._kinds: Counter[ConnectionKind] = Counter()
         self._unread: Counter[str] = Counter()
         self._lost_bytes = 0
-        self._unanswered = 0
+        self._without_response = 0
         self._now = 0.0
 
     def packet(self, packet: Packet) -> None:
@@ -89,7 +89,7 @@ class CapturedTraffic:
             "unread": dict(self._unread),
             "connections": {kind.name.lower(): self._kinds[kind] for kind in ConnectionKind},
             "lostBytes": self._lost_bytes,
-            "unanswered": self._unanswered,
+            "unanswered": self._without_response,
         }
 
     def notes(self) -> Iterator[str]:
@@ -104,8 +104,8 @@ class CapturedTraffic:
             yield f"{counted(count, 'connection')} without Kafka traffic"
         if self._lost_bytes:
             yield f"{self._lost_bytes:,} bytes are missing in the capture: their exchanges aren't shown"
-        if self._unanswered:
-            yield f"{counted(self._unanswered, 'request')} had no response yet when the capture ended"
+        if self._without_response:
+            yield f"{counted(self._without_response, 'request')} had no response yet when the capture ended"
 
     def _decode(self, event: TcpEvent) -> None:
         number = event.link.number
@@ -127,7 +127,7 @@ class CapturedTraffic:
         self._kinds[captured.kind] += 1
         unfinished = captured.end(event.time)
         if event.is_cut:
-            self._unanswered += len(unfinished)
+            self._without_response += len(unfinished)
             return
         self._show(unfinished)
         if captured.connection:

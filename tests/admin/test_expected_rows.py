@@ -32,8 +32,8 @@ pytestmark = pytest.mark.anyio
 
 
 def without(rows: str) -> Callable[[Any], None]:
-    def change(answer: Any) -> None:
-        getattr(answer, rows).clear()
+    def change(response: Any) -> None:
+        getattr(response, rows).clear()
 
     return change
 
@@ -79,7 +79,7 @@ def without(rows: str) -> Callable[[Any], None]:
         ),
     ],
 )
-async def test_an_answer_without_the_requested_row(
+async def test_a_response_without_the_requested_row(
     kshare_broker: Broker,
     admin: AdminClient,
     request_type: type[Request[Any]],
@@ -117,11 +117,11 @@ async def test_a_partition_that_doesn_t_exist_has_no_offsets(kshare_broker: Brok
 async def test_a_fetched_partition_that_isn_t_in_the_response(kshare_broker: Broker, level: str) -> None:
     kshare_broker.create_topic("orders")
 
-    def change(answer: Any) -> None:
+    def change(response: Any) -> None:
         if level == "topic":
-            answer.responses.clear()
+            response.responses.clear()
         else:
-            answer.responses[0].partitions.clear()
+            response.responses[0].partitions.clear()
 
     kshare_broker.faults.add(FetchRequest, times=None, change=change)
     async with Pool(admin_settings(kshare_broker.bootstrap, {})) as pool:

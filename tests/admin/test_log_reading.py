@@ -48,11 +48,11 @@ class Cluster:
         if node == FOLLOWER:
             if self.failure is not None:
                 raise self.failure
-            return answer(b"" if self.is_behind else b"of the follower")
-        return answer(b"", FOLLOWER) if request.rack_id else answer(b"of the leader")
+            return response(b"" if self.is_behind else b"of the follower")
+        return response(b"", FOLLOWER) if request.rack_id else response(b"of the leader")
 
 
-def answer(records: bytes, preferred: int = -1) -> FetchResponse:
+def response(records: bytes, preferred: int = -1) -> FetchResponse:
     row = PartitionData(0, high_watermark=9, records=records, preferred_read_replica=preferred)
     return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC, partitions=[row])])
 

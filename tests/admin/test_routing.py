@@ -44,8 +44,8 @@ async def do_everything(admin: AdminClient) -> None:
 def saying(rows: str | None, error: ErrorCode) -> Callable[[Any], None]:
     """Set the error code in each of these rows of the response, or in the response itself."""
 
-    def change(answer: Any) -> None:
-        for part in getattr(answer, rows) if rows else [answer]:
+    def change(response: Any) -> None:
+        for part in getattr(response, rows) if rows else [response]:
             part.error_code = error
 
     return change

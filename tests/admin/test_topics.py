@@ -34,8 +34,8 @@ async def test_a_topic_that_exists_is_left_alone(router: Router) -> None:
 async def test_a_refusal_is_returned_and_other_errors_are_raised(
     router: Router, kshare_broker: Broker
 ) -> None:
-    def refuse(answer: CreateTopicsResponse) -> None:
-        answer.topics[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    def refuse(response: CreateTopicsResponse) -> None:
+        response.topics[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     kshare_broker.faults.add(CreateTopicsRequest, change=refuse)
     refusal = await ensure_topic(router, "copies", 1, None, {})

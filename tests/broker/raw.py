@@ -34,9 +34,9 @@ class Raw:
     def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
         """The response to a request. Fails if the broker closes the connection."""
         self.send(encode_request(request, version, 1, "raw"))
-        return self.answer(request, version)
+        return self.response(request, version)
 
-    def answer(self, request: Request[ResponseT], version: int) -> ResponseT:
+    def response(self, request: Request[ResponseT], version: int) -> ResponseT:
         """The response to a request that was sent before."""
         frame = self.frame()
         assert frame is not None, "the broker closed the connection"

@@ -32,7 +32,7 @@ from kshare.protocol.messages.leave_group_request import MemberIdentity
 from kshare.testing import Broker
 from tests.broker.raw import Raw
 
-Answer = HeartbeatResponse | SyncGroupResponse | LeaveGroupResponse
+Response = HeartbeatResponse | SyncGroupResponse | LeaveGroupResponse
 
 SESSION_MS, REBALANCE_MS = 10_000, 30_000
 
@@ -222,7 +222,7 @@ def test_rebalance_does_not_wait_for_an_announced_member_that_leaves() -> None:
         again = wish(member.member_id, b"other topics")
         raw.send(encode_request(again, 9, 1, "raw"))
         other.ask(LeaveGroupRequest("g", members=[MemberIdentity(announced.member_id)]), 5)
-        assert raw.answer(again, 9).generation_id == member.generation_id + 1
+        assert raw.response(again, 9).generation_id == member.generation_id + 1
 
 
 def test_static_member_replaces_its_predecessor() -> None:
@@ -345,7 +345,7 @@ def test_chosen_protocol_is_supported_by_all_members() -> None:
         (LeaveGroupRequest(members=[MemberIdentity("m")]), 5),
     ],
 )
-def test_empty_group_id_is_refused(asked: Request[Answer], version: int) -> None:
+def test_empty_group_id_is_refused(asked: Request[Response], version: int) -> None:
     with Broker() as broker, Raw(broker) as raw:
         assert raw.ask(asked, version).error_code == ErrorCode.INVALID_GROUP_ID
 

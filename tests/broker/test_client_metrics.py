@@ -174,8 +174,8 @@ def test_subscriptions_are_configured_as_in_kafka(broker: Broker) -> None:
         async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
 
             async def alter(name: str, operation: int = SET, **values: str | None) -> tuple[int, str | None]:
-                answer = await pool.ask(None, altered(name, operation, **values))
-                return answer.responses[0].error_code, answer.responses[0].error_message
+                response = await pool.ask(None, altered(name, operation, **values))
+                return response.responses[0].error_code, response.responses[0].error_message
 
             code, message = await alter("s", interval_ms="99")
             assert (code, "between 100 and 3600000" in str(message)) == (ErrorCode.INVALID_REQUEST, True)

@@ -1,7 +1,7 @@
-"""Every API in every version that a release offers: the answer can be encoded in that version, and decoded.
+"""Every API in every version that a release offers: the response can be encoded in that version, and decoded.
 
-The requests have one element in each list and name a topic that exists, so that the answers have contents. If an answer
-has a field that the version can't carry, the connection is closed, and the client asks again for ever.
+The requests have one element in each list and name a topic that exists, so that the responses have contents. If a
+response has a field that the version can't carry, the connection is closed, and the client asks again for ever.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ SPECIAL: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("api_key", HANDLERS, ids=HANDLERS.get)
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_offered_version_is_answered(release: Release, api_key: int) -> None:
+def test_every_offered_version_has_response(release: Release, api_key: int) -> None:
     first, last = offered(profile(release))[api_key]
     cls: Any = getattr(messages, messages.REQUESTS[api_key])
     first = max(first, cls.VERSIONS[0])  # the oldest of Produce are offered in name only, as in Kafka
@@ -106,7 +106,7 @@ def test_every_offered_version_is_answered(release: Release, api_key: int) -> No
             with Raw(broker) as raw:
                 raw.send(encode_request(request, version, 7, "test"))
                 frame = raw.frame()
-            assert frame is not None, f"v{version}: no answer, the connection was closed"
+            assert frame is not None, f"v{version}: no response, the connection was closed"
             assert decode_response(cls.RESPONSE, version, frame)[0] == 7
 
 

@@ -48,8 +48,8 @@ def address(broker: Broker) -> tuple[str, int]:
 
 def produce(client: PlainClient) -> int:
     data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(1))])
-    answer = client.ask(ProduceRequest(acks=-1, topic_data=[data]), version=11)
-    return answer.responses[0].partition_responses[0].error_code
+    response = client.ask(ProduceRequest(acks=-1, topic_data=[data]), version=11)
+    return response.responses[0].partition_responses[0].error_code
 
 
 def test_error_is_returned_for_the_given_number_of_requests(broker: Broker, client: PlainClient) -> None:
@@ -154,13 +154,16 @@ def test_faults_are_removed(broker: Broker, client: PlainClient) -> None:
 @pytest.mark.parametrize(
     ("request_", "code_of"),
     [
-        (ApiVersionsRequest("x", "1"), lambda answer: answer.error_code),
-        (FindCoordinatorRequest(coordinator_keys=["g"]), lambda answer: answer.coordinators[0].error_code),
-        (MetadataRequest([MetadataRequestTopic(name="t")]), lambda answer: answer.topics[0].error_code),
-        (ShareFetchRequest("g", "m"), lambda answer: answer.error_code),
+        (ApiVersionsRequest("x", "1"), lambda response: response.error_code),
+        (
+            FindCoordinatorRequest(coordinator_keys=["g"]),
+            lambda response: response.coordinators[0].error_code,
+        ),
+        (MetadataRequest([MetadataRequestTopic(name="t")]), lambda response: response.topics[0].error_code),
+        (ShareFetchRequest("g", "m"), lambda response: response.error_code),
         (
             ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(0)])]),
-            lambda answer: answer.topics[0].partitions[0].error_code,
+            lambda response: response.topics[0].partitions[0].error_code,
         ),
     ],
     ids=lambda value: type(value).__name__,

@@ -30,10 +30,10 @@ def test_partition_that_is_named_several_times_is_returned_once() -> None:
     with Broker(topics={"a": 2, "b": 1}) as broker, Raw(broker) as raw:
         broker.produce("a", [b"1", b"2"], partition=0)
         request = fetch(("a", [part(), part(), part(1)]), ("b", [part()]), ("a", [part(0, 2), part(1)]))
-        answer = raw.ask(request, BY_NAME)
+        response = raw.ask(request, BY_NAME)
     found = [
         (topic.topic, [(each.partition_index, bool(each.records)) for each in topic.partitions])
-        for topic in answer.responses
+        for topic in response.responses
     ]
     assert found == [("a", [(0, False), (1, False)]), ("b", [(0, False)])]
 
@@ -43,11 +43,11 @@ def test_response_is_limited_by_a_setting(limit: str, batches: int) -> None:
     with Broker(topics={"a": 3}, settings={"fetch.max.bytes": limit}) as broker, Raw(broker) as raw:
         for index in range(3):
             broker.produce("a", [bytes(1100)], partition=index)
-        answer = raw.ask(fetch(("a", [part(0), part(1), part(2)])), BY_NAME)
-    assert [bool(each.records) for each in answer.responses[0].partitions].count(True) == batches
+        response = raw.ask(fetch(("a", [part(0), part(1), part(2)])), BY_NAME)
+    assert [bool(each.records) for each in response.responses[0].partitions].count(True) == batches
 
 
-def test_fetch_of_nothing_is_answered_at_once() -> None:
+def test_fetch_of_nothing_has_response_at_once() -> None:
     with Broker() as broker, Raw(broker) as raw:
         raw.socket.settimeout(10)
         request = fetch()

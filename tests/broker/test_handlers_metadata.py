@@ -25,5 +25,5 @@ def test_topics_are_found_by_id_since_version_12(
     topics = [MetadataRequestTopic(b"x" * 16, name), MetadataRequestTopic(bytes(16), "t")]
     request = MetadataRequest(topics, include_topic_authorized_operations=True)
     with Broker(topics={"t": 1}) as broker, Raw(broker) as raw:
-        answer = raw.ask(request, version)
-    assert [(each.name, each.error_code) for each in answer.topics] == expected
+        response = raw.ask(request, version)
+    assert [(each.name, each.error_code) for each in response.topics] == expected

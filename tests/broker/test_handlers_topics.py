@@ -34,8 +34,8 @@ def test_one_request_adds_at_most_10000_partitions(
 ) -> None:
     topics = [CreatePartitionsTopic(name, count, None) for name, count in counts.items()]
     with Raw(broker) as raw:
-        answer = raw.ask(CreatePartitionsRequest(topics, 1000, validate_only), 3)
-    assert {each.name: each.error_code for each in answer.results} == dict.fromkeys(
+        response = raw.ask(CreatePartitionsRequest(topics, 1000, validate_only), 3)
+    assert {each.name: each.error_code for each in response.results} == dict.fromkeys(
         counts, ErrorCode.POLICY_VIOLATION
     )
     assert partitions(broker) == {"one": 1, "two": 1}
@@ -46,8 +46,8 @@ def test_topic_that_is_extended_twice_in_one_request_is_refused(broker: Broker) 
         CreatePartitionsTopic(name, count, None) for name, count in (("one", 2), ("one", 3), ("two", 2))
     ]
     with Raw(broker) as raw:
-        answer = raw.ask(CreatePartitionsRequest(topics, 1000, False), 3)
-    assert [(each.name, each.error_code) for each in answer.results] == [
+        response = raw.ask(CreatePartitionsRequest(topics, 1000, False), 3)
+    assert [(each.name, each.error_code) for each in response.results] == [
         ("one", ErrorCode.INVALID_REQUEST),
         ("two", ErrorCode.NONE),
     ]
@@ -57,8 +57,8 @@ def test_topic_that_is_extended_twice_in_one_request_is_refused(broker: Broker) 
 def test_one_request_creates_at_most_10000_partitions(broker: Broker) -> None:
     topics = [CreatableTopic(name, 4000, 1) for name in "abc"]
     with Raw(broker) as raw:
-        answer = raw.ask(CreateTopicsRequest(topics, 1000, validate_only=True), 7)
-    assert {each.name: each.error_code for each in answer.topics} == dict.fromkeys(
+        response = raw.ask(CreateTopicsRequest(topics, 1000, validate_only=True), 7)
+    assert {each.name: each.error_code for each in response.topics} == dict.fromkeys(
         "abc", ErrorCode.POLICY_VIOLATION
     )
 
@@ -68,15 +68,15 @@ def test_one_request_creates_at_most_10000_partitions(broker: Broker) -> None:
 )
 def test_topics_are_not_deleted_if_a_setting_says_so(version: int, code: ErrorCode) -> None:
     with Broker(topics={"one": 1}, settings={"delete.topic.enable": "false"}) as broker, Raw(broker) as raw:
-        answer = raw.ask(DeleteTopicsRequest(topic_names=["one"]), version)
-        assert [(each.name, each.error_code) for each in answer.responses] == [("one", code)]
+        response = raw.ask(DeleteTopicsRequest(topic_names=["one"]), version)
+        assert [(each.name, each.error_code) for each in response.responses] == [("one", code)]
         assert partitions(broker) == {"one": 1}
 
 
 def test_topic_that_is_deleted_twice_in_one_request_is_refused(broker: Broker) -> None:
     with Raw(broker) as raw:
-        answer = raw.ask(DeleteTopicsRequest(topic_names=["one", "two", "one"]), 5)
-    assert [(each.name, each.error_code) for each in answer.responses] == [
+        response = raw.ask(DeleteTopicsRequest(topic_names=["one", "two", "one"]), 5)
+    assert [(each.name, each.error_code) for each in response.responses] == [
         ("one", ErrorCode.INVALID_REQUEST),
         ("two", ErrorCode.NONE),
     ]

@@ -111,6 +111,6 @@ async def test_http_endpoint() -> None:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
-        text: str = answer.read().decode()
+    with urllib.request.urlopen(url, timeout=DEADLINE_S) as response:
+        text: str = response.read().decode()
         return text

@@ -63,7 +63,7 @@ def test_every_offered_api_has_a_handler_and_a_schema() -> None:
         assert callable(handler_for(key))
 
 
-def test_pipelined_requests_are_answered_in_order(broker: Broker) -> None:
+def test_pipelined_requests_get_responses_in_order(broker: Broker) -> None:
     with Raw(broker) as raw:
         stream = b"".join(cluster_question(number) for number in range(1, 101))
         for position in range(0, len(stream), 7):
@@ -92,16 +92,16 @@ def test_pending_responses_are_sent_before_the_broker_hangs_up(broker: Broker) -
         assert [raw.frame() is not None for _ in range(3)] == [True, True, False]
 
 
-def test_unknown_version_of_api_versions_is_answered_with_version_0(broker: Broker) -> None:
+def test_unknown_version_of_api_versions_has_response_with_version_0(broker: Broker) -> None:
     with Raw(broker) as raw:
         request = encode_request(ApiVersionsRequest("x", "1"), 4, 9, "raw")
         struct.pack_into(">h", request, 6, 99)
         raw.send(request)
         frame = raw.frame()
         assert frame is not None
-        number, answer = decode_response(ApiVersionsResponse, 0, frame)
-        assert (number, answer.error_code) == (9, ErrorCode.UNSUPPORTED_VERSION)
-        assert {key.api_key for key in answer.api_keys} >= {0, 1, 18, 78, 79}
+        number, response = decode_response(ApiVersionsResponse, 0, frame)
+        assert (number, response.error_code) == (9, ErrorCode.UNSUPPORTED_VERSION)
+        assert {key.api_key for key in response.api_keys} >= {0, 1, 18, 78, 79}
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_waiting_fetch_wakes_when_records_arrive_and_delays_no_other_connection(
         broker.produce("t", [b"x"])
         frame = parked.frame()
         assert frame is not None
-        answer = decode_response(FetchResponse, 13, frame)[1]
-        assert answer.responses[0].partitions[0].records
+        response = decode_response(FetchResponse, 13, frame)[1]
+        assert response.responses[0].partitions[0].records
         assert time.monotonic() - began < 15
 
 
@@ -172,7 +172,7 @@ def test_large_requests_behind_a_waiting_one_are_not_all_read(broker: Broker) ->
 
 
 @pytest.mark.lengthy
-def test_requests_beyond_the_limit_of_bytes_are_answered_in_turn(broker: Broker) -> None:
+def test_requests_beyond_the_limit_of_bytes_get_responses_in_turn(broker: Broker) -> None:
     value = bytes(5_000_000)
     request = ProduceRequest(
         acks=-1,

@@ -212,9 +212,9 @@ def test_a_transactional_batch_requires_a_transactional_id(
     data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
     request = ProduceRequest(transactional_id=name, acks=-1, topic_data=[data])
     call = Call(broker, node, ClientConnection(1, node, "127.0.0.1"), request.API_KEY, 12, "client")
-    answer = asyncio.run(produce.handle(request, call))
-    assert answer is not None
-    assert answer.responses[0].partition_responses[0].error_code == error
+    response = asyncio.run(produce.handle(request, call))
+    assert response is not None
+    assert response.responses[0].partition_responses[0].error_code == error
     assert log.end_offset == (0 if error else 1)
 
 

@@ -14,7 +14,7 @@ from tests.capture.loopback import captured
 
 pytestmark = pytest.mark.captures
 
-QUESTION, ANSWER = b"question" * 5_000, bytes(range(256)) * 8_000
+QUESTION, RESPONSE = b"question" * 5_000, bytes(range(256)) * 8_000
 
 
 @pytest.mark.lengthy
@@ -39,7 +39,7 @@ def test_captured_streams_equal_the_sent_bytes(
                 raise AssertionError(event)
             case _:
                 ends.append(event.link.number)
-    assert streams == {0: QUESTION, 1: ANSWER}
+    assert streams == {0: QUESTION, 1: RESPONSE}
     assert ends == [1]
 
 
@@ -52,7 +52,7 @@ def test_bytes_beyond_the_snapshot_length_are_reported_missing(tmp_path: Path) -
         sizes[type(event)] += (
             len(event.data) if isinstance(event, ReceivedBytes) else getattr(event, "size", 0)
         )
-    assert sizes[ReceivedBytes] + sizes[MissingBytes] == len(QUESTION) + len(ANSWER)
+    assert sizes[ReceivedBytes] + sizes[MissingBytes] == len(QUESTION) + len(RESPONSE)
     assert 0 < sizes[ReceivedBytes] < 10_000
 
 
@@ -65,9 +65,9 @@ def converse(listening: socket.socket) -> int:
             port: int = client.getsockname()[1]
             client.sendall(QUESTION)
             receive(accepted, len(QUESTION))
-            for at in range(0, len(ANSWER), 50_000):
-                accepted.sendall(ANSWER[at : at + 50_000])
-                receive(client, len(ANSWER[at : at + 50_000]))
+            for at in range(0, len(RESPONSE), 50_000):
+                accepted.sendall(RESPONSE[at : at + 50_000])
+                receive(client, len(RESPONSE[at : at + 50_000]))
     return port
 
 

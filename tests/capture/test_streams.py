@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kshare.capture.segments import ACK, RST, SYN, Segment
 from tests.capture.talk import Talk, arbitrary, told
 
-WHOLE = ["1.client question", "1.server the answer", "1.client thanks", "1 closed"]
+WHOLE = ["1.client question", "1.server the response", "1.client thanks", "1 closed"]
 NEAR_THE_END = 2**32 - 10
 
 
@@ -75,7 +75,7 @@ def test_acknowledged_gap_is_given_up_soon() -> None:
         "1.client one.",
         "1.client -4",
         "1.client two.",
-        "1.server answer",
+        "1.server response",
         "1 closed",
     ]
 
@@ -97,14 +97,14 @@ def test_missing_request_does_not_hold_back_its_response() -> None:
     talk.say(1, b"answer")
     for _ in range(40):
         talk.acknowledge(0)
-    assert told(talk.segments) == ["1.client -4", "1.server answer", "1 closed"]
+    assert told(talk.segments) == ["1.client -4", "1.server response", "1 closed"]
 
 
 def test_missing_request_is_reported_before_its_response_at_the_end_of_a_capture() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()
     talk.say(1, b"answer")
-    assert told(talk.segments) == ["1.client -4", "1.server answer", "1 closed"]
+    assert told(talk.segments) == ["1.client -4", "1.server response", "1 closed"]
 
 
 def test_memory_is_bounded_behind_a_gap() -> None:
@@ -132,7 +132,7 @@ def test_capture_that_starts_mid_connection() -> None:
 
 def test_one_direction_only() -> None:
     segments = [one for one in whole_talk().segments if one.source[1] == 9092]
-    assert told(segments) == ["1.server the answer", "1 closed"]
+    assert told(segments) == ["1.server the response", "1 closed"]
 
 
 def test_reused_ports_are_a_new_connection() -> None:
@@ -162,7 +162,7 @@ def test_keep_alives_are_ignored() -> None:
     for payload in (b"", b"?"):
         talk.segments.append(alive._replace(sequence=talk.next[0] - 1, payload=memoryview(payload)))
     talk.say(1, b"answer")
-    assert told(talk.segments) == ["1.client question", "1.server answer", "1 closed"]
+    assert told(talk.segments) == ["1.client question", "1.server response", "1 closed"]
 
 
 def test_scans_and_bare_acknowledgements_are_not_connections() -> None:

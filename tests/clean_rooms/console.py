@@ -13,8 +13,8 @@ def page(address: str) -> bytes:
     deadline = time.monotonic() + 30
     while True:
         try:
-            with urllib.request.urlopen(address, timeout=30) as answer:
-                read: bytes = answer.read()
+            with urllib.request.urlopen(address, timeout=30) as response:
+                read: bytes = response.read()
                 return read
         except urllib.error.HTTPError as error:
             assert error.code == 503, (address, error)

@@ -51,7 +51,7 @@ def test_closed_pipe_ends_it_quietly(broker: Broker, words: list[str]) -> None:
 
 @pytest.mark.parametrize("words", AT_A_CLUSTER, ids=named)
 def test_ctrl_c_ends_it_quietly(words: list[str]) -> None:
-    """Interrupted while it waits for a server that doesn't answer."""
+    """Interrupted while it waits for a server that doesn't respond."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(DEADLINE)
         where = "{}:{}".format(*server.getsockname())

@@ -1,4 +1,4 @@
-"""Commands with a broker that accepts no connection or never answers end with a one-line reason and exit code 1."""
+"""Commands with a broker that accepts no connection or never responds to end with a one-line reason and exit code 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.wall import Wall
 
 @contextmanager
 def _mute() -> Iterator[str]:
-    """Accepts connections, but never answers."""
+    """Accepts connections, but never responds."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield "{}:{}".format(*listener.getsockname())
 
@@ -27,7 +27,7 @@ def _wall() -> Iterator[str]:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("listener", [_mute, _wall], ids=["never answers", "accepts nothing"])
+@pytest.mark.parametrize("listener", [_mute, _wall], ids=["never responds", "accepts nothing"])
 @pytest.mark.parametrize(
     "command",
     [

@@ -53,7 +53,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLConte
 
 
 class _Web(BaseRequestHandler):
-    """Answers like a web server that gets an invalid request."""
+    """Responses like a web server that gets an invalid request."""
 
     def handle(self) -> None:
         self.request.recv(4096)

@@ -28,7 +28,7 @@ from kshare.state.lease import GAP, RELEASE, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import ShareSession
 
-FILE = Path(__file__).parents[1] / "golden" / "share_answers.jsonl"
+FILE = Path(__file__).parents[1] / "golden" / "share_responses.jsonl"
 SHARE_FETCH = 78
 _SETTINGS = ConsumerConfig.make("x:1", {"group": "g", "topics": ["t"]}).member_settings()
 Where = tuple[TopicIdPartition, int]
@@ -44,11 +44,11 @@ class Recorded(NamedTuple):
     frame: bytes
     """Without the length prefix."""
 
-    def answer(self) -> ShareFetchResponse:
+    def response(self) -> ShareFetchResponse:
         return decode_response(ShareFetchResponse, self.version, self.frame)[1]
 
-    def with_answer(self, answer: ShareFetchResponse) -> bytes:
-        return bytes(encode_response(answer, self.version, 1)[4:])
+    def with_response(self, response: ShareFetchResponse) -> bytes:
+        return bytes(encode_response(response, self.version, 1)[4:])
 
 
 @cache
@@ -87,12 +87,12 @@ class AckOutcome(NamedTuple):
 
 
 class _Line:
-    """Keeps the request, so that a test can answer it."""
+    """Keeps the request, so that a test can respond to it."""
 
     is_free = True
 
-    def send(self, request: Any, on_reply: Any) -> Any:
-        self.request, self.on_reply = request, on_reply
+    def send(self, request: Any, on_response: Any) -> Any:
+        self.request, self.on_response = request, on_response
 
 
 class _Ears(logging.Handler):
@@ -108,7 +108,7 @@ class _Ears(logging.Handler):
 def outcome(one: Recorded, frame: bytes) -> AckOutcome:
     """Process a response from its frame to the user; returns also what would be acknowledged without the user."""
     try:
-        _, answer = decode_response(ShareFetchResponse, one.version, frame)
+        _, response = decode_response(ShareFetchResponse, one.version, frame)
     except DecodeError:
         return AckOutcome({}, set(), [], [], is_noticed=True)
     events: list[Event] = []
@@ -139,7 +139,7 @@ def outcome(one: Recorded, frame: bytes) -> AckOutcome:
         node.want(one.partitions)
         holdings.next_batch()  # nothing is fetched before somebody asks
         node.flush()
-        line.on_reply(PendingRequest(line.request), answer)
+        line.on_response(PendingRequest(line.request), response)
         handed, is_noticed = _handed(holdings)
     finally:
         logger.removeHandler(ears)
@@ -178,7 +178,7 @@ def stored(one: Recorded) -> dict[Where, tuple[Any, ...]]:
     """Every user record in the response, acquired or not."""
     return {
         ((topic.topic_id, data.partition_index), record.offset): _content(record)
-        for topic in one.answer().responses
+        for topic in one.response().responses
         for data in topic.partitions
         for batch in read_batches(data.records or b"")
         if not batch.is_control
@@ -213,7 +213,7 @@ class Placed(NamedTuple):
 
 def placed(one: Recorded) -> list[Placed]:
     found = []
-    for topic in one.answer().responses:
+    for topic in one.response().responses:
         for data in topic.partitions:
             batches = list(read_batches(data.records or b""))
             position = one.frame.find(bytes(data.records or b"")) if batches else 0

@@ -34,7 +34,7 @@ def built(base: int, last: int) -> bytes:
     return bytes(builder.build())
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """One partition of a response."""
 
     batches: list[Span]
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
         return (is_edge and covers_its_part) or bool({base - 1, last + 1} & holes)
 
 
-def some_answer(chance: random.Random) -> Answer:
+def some_response(chance: random.Random) -> Response:
     """Batches in a row, or with holes between them; all of it is acquired, or parts of it."""
     hole = chance.choice((0, 0, 1, 4))
     start = chance.choice((0, 8, 100, 2**31 - 3, 2**40))
@@ -82,13 +82,13 @@ def some_answer(chance: random.Random) -> Answer:
     first, last = batches[0][0], batches[-1][1]
     kind = chance.choice(("all", "cut", "parts"))
     if kind == "all":
-        return Answer(batches, [(first, last)])
+        return Response(batches, [(first, last)])
     begin = chance.randint(first, batches[0][1])
     end = chance.randint(max(begin, batches[-1][0]), last)
     if kind == "cut" or end - begin < 4:
-        return Answer(batches, [(begin, end)])
+        return Response(batches, [(begin, end)])
     middle = chance.randint(begin, end - 2)
-    return Answer(batches, [(begin, middle), (middle + 2, end)])
+    return Response(batches, [(begin, middle), (middle + 2, end)])
 
 
 def member() -> tuple[Holdings, PartitionAcks]:
@@ -107,7 +107,7 @@ def at_wrong_offsets(who: tuple[Holdings, PartitionAcks], data: PartitionData) -
             wrong += record.offset != int(record.value or b"-1")
         batch.release()
     acks.take(renewals=False)
-    acks.on_answer(0)
+    acks.on_response(0)
     holdings.book.forget(acks)
     return given, wrong
 
@@ -122,18 +122,18 @@ def test_records_of_a_moved_batch_are_handed_out_only_where_nothing_contradicts_
     chance = random.Random(seed)
     believed = 0
     for _ in range(6):
-        answer = some_answer(chance)
+        response = some_response(chance)
         for delivery_count, has_seen_it in ((1, False), (2, False), (2, True), (3, True)):
-            for index in range(len(answer.batches)):
+            for index in range(len(response.batches)):
                 for bit in range(64):
                     who = member()
                     if has_seen_it:
-                        at_wrong_offsets(who, answer.data(delivery_count - 1))
-                    _, wrong = at_wrong_offsets(who, answer.data(delivery_count, index, bit))
-                    if answer.leaves_room(index, bit):
+                        at_wrong_offsets(who, response.data(delivery_count - 1))
+                    _, wrong = at_wrong_offsets(who, response.data(delivery_count, index, bit))
+                    if response.leaves_room(index, bit):
                         believed += wrong
                     else:
-                        assert not wrong, (answer, delivery_count, index, bit)
+                        assert not wrong, (response, delivery_count, index, bit)
     assert believed
 
 
@@ -142,15 +142,15 @@ def test_sound_records_are_handed_out_before_the_broker_would_archive_them(seed:
     """Compaction may look like damage. Whoever gets them, the members that saw them before or new ones."""
     chance = random.Random(seed)
     for _ in range(50):
-        answer = some_answer(chance)
+        response = some_response(chance)
         wanted = sum(
             base <= offset <= last
-            for first, end in answer.acquired
+            for first, end in response.acquired
             for offset in range(first, end + 1)
-            for base, last in answer.batches
+            for base, last in response.batches
         )
         who = member()
-        at_wrong_offsets(who, answer.data(1))
-        assert at_wrong_offsets(who, answer.data(2)) == (wanted, 0)
+        at_wrong_offsets(who, response.data(1))
+        assert at_wrong_offsets(who, response.data(2)) == (wanted, 0)
         for delivery_count in (LIMIT - 1, LIMIT):
-            assert at_wrong_offsets(member(), answer.data(delivery_count)) == (wanted, 0)
+            assert at_wrong_offsets(member(), response.data(delivery_count)) == (wanted, 0)

@@ -57,7 +57,7 @@ class Member:
             for renewals in (False, True):
                 taken = list(self.acks.take(renewals=renewals))
                 if taken:
-                    self.book.on_answered(self.acks, 0, self.now)
+                    self.book.on_responded(self.acks, 0, self.now)
                 sent += taken
         return sent
 

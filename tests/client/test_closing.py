@@ -340,7 +340,7 @@ async def test_opening_ends_when_the_consumer_is_closed_meanwhile(monkeypatch: p
     async def say_nothing(*_: object) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(_Node, "_answer", say_nothing)
+    monkeypatch.setattr(_Node, "_response", say_nothing)
     async with TinyCluster("t").running() as cluster:
         source = consumer(cluster, "t")
 

@@ -295,16 +295,16 @@ def test_records_that_end_without_an_outcome_are_not_waited_for() -> None:
 
 
 @given(st.lists(st.booleans(), min_size=20, max_size=20), st.lists(st.booleans(), min_size=20, max_size=20))
-def test_outcomes_remove_exactly_their_offsets(pending: list[bool], answered: list[bool]) -> None:
+def test_outcomes_remove_exactly_their_offsets(pending: list[bool], responded: list[bool]) -> None:
     lease = Lease(P, 0, 19, 1)
     for offset, is_pending in enumerate(pending):
         if is_pending:
             lease.decide(offset, ACCEPT)
     waits = Confirmation([lease])
-    ranges = [(offset, offset) for offset, is_so in enumerate(answered) if is_so]
+    ranges = [(offset, offset) for offset, is_so in enumerate(responded) if is_so]
     ours = waits.on_outcome(P, ranges, None)
-    both = [a and b for a, b in zip(pending, answered, strict=True)]
+    both = [a and b for a, b in zip(pending, responded, strict=True)]
     assert [offset for first, last in ours for offset in range(first, last + 1)] == [
         offset for offset, is_so in enumerate(both) if is_so
     ]
-    assert waits.is_settled == (not any(a and not b for a, b in zip(pending, answered, strict=True)))
+    assert waits.is_settled == (not any(a and not b for a, b in zip(pending, responded, strict=True)))

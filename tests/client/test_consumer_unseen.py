@@ -97,8 +97,8 @@ async def test_damaged_responses_are_not_fetched_at_wire_speed(caplog: pytest.Lo
     topic.append(*[b"x" * 100] * 20)
     damage = True
 
-    def spoil(answer: Message, frame: bytearray) -> bytearray:
-        if damage and isinstance(answer, ShareFetchResponse) and answer.responses:
+    def spoil(response: Message, frame: bytearray) -> bytearray:
+        if damage and isinstance(response, ShareFetchResponse) and response.responses:
             frame[frame.rindex(b"x" * 100) + 50] ^= 1
         return frame
 

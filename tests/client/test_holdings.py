@@ -172,7 +172,7 @@ def test_renewed_lock_counts_from_when_the_renewal_was_sent() -> None:
     rig.holdings.book.check_leases()
     assert acks.take(renewals=True)
     rig.now = 127.0
-    rig.holdings.book.on_answered(acks, 0, 120.0)
+    rig.holdings.book.on_responded(acks, 0, 120.0)
     assert lease_of(batch).deadline == pytest.approx(148.5)
 
 

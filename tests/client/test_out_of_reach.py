@@ -1,4 +1,4 @@
-"""Brokers that accept no connection, or never answer: when opening, while consuming, and when closing."""
+"""Brokers that accept no connection, or never response: when opening, while consuming, and when closing."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def _listener(kind: str) -> AsyncIterator[str]:
 
 _KINDS = pytest.mark.parametrize(
     ("kind", "step"),
-    [("accepts nothing", "no TCP connection"), ("never answers", "no response to ApiVersions")],
-    ids=["accepts nothing", "never answers"],
+    [("accepts nothing", "no TCP connection"), ("never responds", "no response to ApiVersions")],
+    ids=["accepts nothing", "never responds"],
 )
 
 

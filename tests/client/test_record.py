@@ -228,7 +228,7 @@ def test_batch_that_was_accepted_is_iterated_all_the_same_without_what_was_lost(
     book.add(lease)
     book.take(renewals=False)
     assert [record.offset for record in made] == list(range(10))
-    book.on_answer(0)
+    book.on_response(0)
     assert lease.is_done
     assert [record.offset for record in made] == list(range(10))
     lost = share_batch(Lease(P, 0, 9, 1), batches(list(range(10))))

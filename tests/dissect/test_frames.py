@@ -67,12 +67,12 @@ def test_every_api_response_in_every_version(api_key: int) -> None:
 
 
 def test_version_0_response_to_an_unknown_version_of_api_versions() -> None:
-    answer = {"errorCode": 35, "apiKeys": [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]}
-    data = _framed(struct.pack(">i", 1) + by_name.from_json("ApiVersionsResponse", 0, answer).encode(0))
+    response = {"errorCode": 35, "apiKeys": [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]}
+    data = _framed(struct.pack(">i", 1) + by_name.from_json("ApiVersionsResponse", 0, response).encode(0))
     dissection = _response(data, 18, 4)
     assert dissection.problems == []
     assert dissection.version == 0
-    assert dissection_json(dissection) == answer
+    assert dissection_json(dissection) == response
     assert found(dissection, "errorCode").note == "UNSUPPORTED_VERSION"
 
 

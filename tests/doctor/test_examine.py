@@ -54,13 +54,13 @@ async def all_of(settings: NetSettings, groups: tuple[str, ...] = ()) -> list[Ch
 def empty(broker: Broker, api: type[Request[Any]], *path: str) -> None:
     """The list at the end of the path is empty; those before it have their first row."""
 
-    def change(answer: Any) -> None:
+    def change(response: Any) -> None:
         for name in path[:-1]:
-            rows = getattr(answer, name)
+            rows = getattr(response, name)
             if not rows:
                 return
-            answer = rows[0]
-        getattr(answer, path[-1]).clear()
+            response = rows[0]
+        getattr(response, path[-1]).clear()
 
     broker.faults.add(api, times=None, change=change)
 
@@ -146,9 +146,9 @@ async def test_a_topic_whose_rights_are_not_in_the_response(broker: Broker) -> N
 async def test_an_error_of_the_controllers_is_said(broker: Broker) -> None:
     """Such a response has no topics."""
 
-    def refuse(answer: Any) -> None:
-        answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
-        answer.topics.clear()
+    def refuse(response: Any) -> None:
+        response.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        response.topics.clear()
 
     broker.faults.add(DescribeQuorumRequest, times=None, change=refuse)
     async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
@@ -192,7 +192,7 @@ async def test_what_gets_no_response_is_a_problem_and_not_asked_again(
     found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP, "packers"))
     (said,) = [one for one in found if one.level is CheckLevel.PROBLEM]
     assert (said.check, len(asked)) == (first, 1)
-    assert said.text == f"not checked: {broker.bootstrap} didn't answer {api.NAME} within 0.5 s"
+    assert said.text == f"not checked: {broker.bootstrap} didn't respond {api.NAME} within 0.5 s"
     unchecked = {one.text for one in found if one.level is CheckLevel.UNKNOWN}
     assert unchecked <= {f"not checked, for the same reason as {first}"}
     assert not any(one.check == f"group {GROUP}" and "members" in one.text for one in found)
@@ -227,7 +227,9 @@ async def test_a_broker_that_does_not_respond_is_a_problem_also_if_another_does(
             assert [one.level for one in found if one.check == "clock"] == [CheckLevel.OK]
             said = [one.text for one in found if one.level is CheckLevel.PROBLEM]
             assert len(said) == len(asked)
-            assert all(f"{silent_broker} didn't answer DescribeQuorumRequest within" in one for one in said)
+            assert all(
+                f"{silent_broker} didn't respond to DescribeQuorumRequest within" in one for one in said
+            )
             asked.clear()
 
 
@@ -240,8 +242,8 @@ async def test_limits_get_shorter_with_each_operation_in_vain(
     """The coordinator never becomes available."""
     monkeypatch.setattr("kshare.doctor.examining_router._LEAST_LIMIT_S", 0.1)
 
-    def refuse(answer: Any) -> None:
-        answer.coordinators[0].error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    def refuse(response: Any) -> None:
+        response.coordinators[0].error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     broker.faults.add(FindCoordinatorRequest, times=None, change=refuse)
     async with Pool(NetSettings.parse(broker.bootstrap)) as pool:

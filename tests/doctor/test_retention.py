@@ -122,8 +122,8 @@ def test_size_needs_a_permission(broker: Broker, check: RunCheck) -> None:
     settle(broker)
     broker.set_topic_config("orders", {"retention.bytes": "120000"})
 
-    def refuse(answer: DescribeLogDirsResponse) -> None:
-        answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    def refuse(response: DescribeLogDirsResponse) -> None:
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     broker.faults.add(DescribeLogDirsRequest, times=None, change=refuse)
     with pytest.raises(NotAuthorized):

@@ -99,11 +99,11 @@ def test_a_renewal_confirms_nothing_that_was_decided_meanwhile() -> None:
     assert acks.take(renewals=True)
     lease.decide(11, ACCEPT)
     with commits.confirmation([lease]) as confirmation:
-        for outcome in acks.on_answer(0):
+        for outcome in acks.on_response(0):
             commits.on_outcome(outcome, None)
         assert not confirmation.is_settled
         assert acks.take(renewals=False)
-        for outcome in acks.on_answer(0):
+        for outcome in acks.on_response(0):
             commits.on_outcome(outcome, None)
         assert confirmation.is_settled
         assert confirmation.results == {place: None}
@@ -118,11 +118,11 @@ def test_a_renewal_that_fails_ends_no_wait_for_what_was_decided_meanwhile() -> N
     assert acks.take(renewals=True)
     lease.decide(10, ACCEPT)
     with commits.confirmation([lease]) as confirmation:
-        for outcome in acks.on_answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+        for outcome in acks.on_response(ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             commits.on_outcome(outcome, error)
         assert not confirmation.is_settled
         acks.take(renewals=False)
-        for outcome in acks.on_answer(0):
+        for outcome in acks.on_response(0):
             commits.on_outcome(outcome, None)
         assert confirmation.is_settled
 
@@ -153,7 +153,7 @@ def test_a_renewal_supersedes_no_refusal() -> None:
     acks.add(lease)
     lease.decide_held(RENEW)
     acks.take(renewals=True)
-    for outcome in acks.on_answer(0):
+    for outcome in acks.on_response(0):
         commits.on_outcome(outcome, None)
     assert commits.results == {place: error}
 

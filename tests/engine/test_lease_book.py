@@ -96,7 +96,7 @@ def test_confirmed_acknowledgement_is_reported() -> None:
     rig.acquire((0, 9))
     rig.holder.leases[0].decide_held(ACCEPT)
     rig.acks.take(renewals=False)
-    rig.book.on_answered(rig.acks, ErrorCode.NONE, rig.now)
+    rig.book.on_responded(rig.acks, ErrorCode.NONE, rig.now)
     assert rig.told()[1:] == [("confirmed", [AckRange(0, 9, b"\x01")])]
     assert rig.acks.leases == []
 
@@ -106,7 +106,7 @@ def test_moved_leader_is_reported_while_the_lease_has_the_accepted_offsets() -> 
     rig.acquire((0, 9))
     rig.holder.leases[0].decide(4, ACCEPT)
     rig.acks.take(renewals=False)
-    rig.book.on_answered(rig.acks, ErrorCode.NOT_LEADER_OR_FOLLOWER, rig.now)
+    rig.book.on_responded(rig.acks, ErrorCode.NOT_LEADER_OR_FOLLOWER, rig.now)
     assert rig.told()[1:] == [("moved", 0)]
     assert rig.holder.leases[0].count(LOST) == 1
 

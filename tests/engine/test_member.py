@@ -16,7 +16,6 @@ from kshare import (
 from kshare.client.record import ShareRecord
 from kshare.engine.events import (
     Acquired,
-    Answered,
     Assigned,
     Event,
     Fetched,
@@ -24,6 +23,7 @@ from kshare.engine.events import (
     LeaseLost,
     LeaseRenewed,
     Poisoned,
+    Responded,
     SessionEnded,
     Settled,
     Skipped,
@@ -191,9 +191,9 @@ async def test_events_of_a_consumer() -> None:
             assert sum(one.counts()["accept"] for one in events if isinstance(one, Settled)) == 5
             assert [(one.topic, one.records) for one in events if isinstance(one, Finished)] == [("a", 5)]
             assert Assigned({"a": (0,)}, 1, 0) in events
-            apis = {one.api for one in events if isinstance(one, Answered)}
+            apis = {one.api for one in events if isinstance(one, Responded)}
             assert apis >= {"FindCoordinator", "ShareGroupHeartbeat", "Metadata", "ShareFetch"}
-            assert {one.error for one in events if isinstance(one, Answered)} == {None}
+            assert {one.error for one in events if isinstance(one, Responded)} == {None}
         assert events[-1] == Assigned({}, 0, 1)
         assert not [one for one in events if isinstance(one, SessionEnded | LeaseLost)]
 
@@ -352,7 +352,7 @@ async def test_events_are_per_request_and_lease_not_per_record() -> None:
                     record.accept()
                     break
         await source.commit()
-        requests = len([event for event in events if isinstance(event, Answered)])
+        requests = len([event for event in events if isinstance(event, Responded)])
         leases = len([event for event in events if isinstance(event, Acquired)])
         assert leases < 500
         assert len(events) < 4 * (requests + leases)

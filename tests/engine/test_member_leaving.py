@@ -126,12 +126,12 @@ async def test_while_it_closes_it_acquires_nothing_from_a_broker_that_leads_only
 
 
 def cut_at_first_leave(cluster: TinyCluster) -> Callable[[Message, bytearray], bytearray]:
-    """The first answer to a member that leaves isn't one, and its connection ends."""
+    """The first response to a member that leaves isn't one, and its connection ends."""
     was_cut = False
 
-    def spoil(answer: Message, frame: bytearray) -> bytearray:
+    def spoil(response: Message, frame: bytearray) -> bytearray:
         nonlocal was_cut
-        if isinstance(answer, ShareGroupHeartbeatResponse) and leaves(cluster) and not was_cut:
+        if isinstance(response, ShareGroupHeartbeatResponse) and leaves(cluster) and not was_cut:
             was_cut = True
             raise HungUpError
         return frame

@@ -90,7 +90,7 @@ async def test_requested_acknowledgement_is_sent_at_once() -> None:
             assert set(broker.states) == {ACCEPTED}
 
 
-async def test_last_acknowledgement_is_answered_before_the_session_ends() -> None:
+async def test_last_acknowledgement_has_response_before_the_session_ends() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()

@@ -24,7 +24,7 @@ from kshare.protocol.messages import (
     ShareFetchResponse,
     ShareGroupHeartbeatRequest,
 )
-from kshare.state.empty_answers import REOPEN
+from kshare.state.empty_responses import REOPEN
 from tests.fakes.tiny_cluster import TinyCluster
 from tests.helpers.consuming import until
 
@@ -97,10 +97,10 @@ async def test_idle(caplog: pytest.LogCaptureFixture) -> None:
         require_calm(await counted(cluster, caplog))
 
 
-async def test_empty_answers_at_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_empty_responses_at_once(caplog: pytest.LogCaptureFixture) -> None:
     """3,500 fetches a second; now the broker is asked less often, and the log says which partitions it is about."""
     cluster = TinyCluster("a")
-    cluster.answers_at_once = True
+    cluster.responses_at_once = True
     caplog.set_level(logging.INFO, "kshare")
     async with opened(cluster):
         await until(lambda: len(cluster.asked(ShareFetchRequest)) > 0)
@@ -130,7 +130,7 @@ async def test_a_broker_that_stands_still_goes_on_after_the_session_is_opened_ag
 async def test_a_session_that_holds_records_is_not_opened_again(caplog: pytest.LogCaptureFixture) -> None:
     """They would lose their locks, and that costs a delivery."""
     cluster = TinyCluster("a")
-    cluster.answers_at_once = True
+    cluster.responses_at_once = True
     cluster.topics["a"].append(b"x")
     async with (
         cluster.running(),
@@ -182,8 +182,8 @@ async def test_errors_of_partitions(code: int, caplog: pytest.LogCaptureFixture)
         require_calm(await counted(cluster, caplog))
 
 
-def _flip(answer: Message, frame: bytearray) -> bytearray:
-    if isinstance(answer, ShareFetchResponse) and answer.responses:
+def _flip(response: Message, frame: bytearray) -> bytearray:
+    if isinstance(response, ShareFetchResponse) and response.responses:
         frame[frame.rindex(b"x" * 100) + 50] ^= 1
     return frame
 

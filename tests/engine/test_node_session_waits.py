@@ -38,16 +38,16 @@ class Timed(TinyBroker):
         """How long the next response with records is delayed before it is read."""
 
     async def ask(self, request: Any) -> Any:
-        answer = await super().ask(request)
-        if isinstance(answer, ShareFetchResponse):
-            if any(data.acquired_records for topic in answer.responses for data in topic.partitions):
+        response = await super().ask(request)
+        if isinstance(response, ShareFetchResponse):
+            if any(data.acquired_records for topic in response.responses for data in topic.partitions):
                 self.now += self.late_s
                 if self.late_s:
                     self.late_s = 0.0
                     self.states = [AVAILABLE if state == ACQUIRED else state for state in self.states]
             else:
                 self.now += request.max_wait_ms / 1000
-        return answer
+        return response
 
     def fetches(self) -> list[ShareFetchRequest]:
         return [one for one in self.requests if isinstance(one, ShareFetchRequest)]
@@ -108,15 +108,15 @@ async def test_lock_counts_from_when_its_fetch_was_sent() -> None:
 async def test_refused_sessions_are_retried_with_growing_pauses() -> None:
     broker = TinyBroker(10)
     times: list[float] = []
-    answer = broker._answer
+    response = broker._response
 
     def refuse(request: Any) -> Any:
         times.append(anyio.current_time())
         if len(times) <= 5:
             return ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        return answer(request)
+        return response(request)
 
-    broker._answer = refuse  # type: ignore[method-assign]
+    broker._response = refuse  # type: ignore[method-assign]
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
     pauses = [after - before for before, after in itertools.pairwise(times[:6])]

@@ -8,10 +8,10 @@ import pytest
 
 from kshare.engine.events import (
     Acquired,
-    Answered,
     Event,
     Fetched,
     Refused,
+    Responded,
     SessionEnded,
     Settled,
 )
@@ -43,13 +43,13 @@ def test_fetch_is_reported_by_lease_and_in_total() -> None:
         acquired_records=[AcquiredRecords(0, 9, 1), AcquiredRecords(20, 20, 3)],
     )
     other = PartitionData(0, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-    answer = ShareFetchResponse(
+    response = ShareFetchResponse(
         responses=[
             ShareFetchableTopicResponse(T, [data]),
             ShareFetchableTopicResponse(b"u" * 16, [other]),
         ]
     )
-    Reporter(seen.append).fetched(7, answer, name_of)
+    Reporter(seen.append).fetched(7, response, name_of)
     assert seen == [
         Refused("ShareFetch", "orders", 2, "INVALID_RECORD_STATE"),
         Acquired("orders", 2, 10, 1),
@@ -71,20 +71,20 @@ def test_refused_acknowledgements_are_reported_by_partition() -> None:
         acknowledged.PartitionData(0, 0),
         acknowledged.PartitionData(1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ]
-    answer = ShareAcknowledgeResponse(responses=[acknowledged.ShareAcknowledgeTopicResponse(T, rows)])
-    Reporter(seen.append).acknowledged(answer, name_of)
+    response = ShareAcknowledgeResponse(responses=[acknowledged.ShareAcknowledgeTopicResponse(T, rows)])
+    Reporter(seen.append).acknowledged(response, name_of)
     assert seen == [Refused("ShareAcknowledge", "orders", 1, "NOT_LEADER_OR_FOLLOWER")]
 
 
-def test_answered_requests_are_reported_with_their_error() -> None:
+def test_responded_requests_are_reported_with_their_error() -> None:
     seen: list[Event] = []
     reporter = Reporter(seen.append)
-    reporter.answered(ShareFetchRequest(), 1, 0.5, ShareFetchResponse())
-    reporter.answered(
+    reporter.responded(ShareFetchRequest(), 1, 0.5, ShareFetchResponse())
+    reporter.responded(
         ShareFetchRequest(), 1, 0.5, ShareFetchResponse(error_code=ErrorCode.SHARE_SESSION_NOT_FOUND)
     )
-    reporter.answered(ShareFetchRequest(), 1, 0.5, ConnectionLost("gone"))
-    assert [event.error for event in seen if isinstance(event, Answered)] == [
+    reporter.responded(ShareFetchRequest(), 1, 0.5, ConnectionLost("gone"))
+    assert [event.error for event in seen if isinstance(event, Responded)] == [
         None,
         "SHARE_SESSION_NOT_FOUND",
         "ConnectionLost",

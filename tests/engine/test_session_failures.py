@@ -31,7 +31,7 @@ def test_partitions_that_are_refused_for_long_are_named_in_one_line(
 ) -> None:
     """A partition whose disk had failed was unread for ever, without a word."""
     for second in range(60):
-        failures.on_answer(refused(3), float(second))
+        failures.on_response(refused(3), float(second))
         if second == 5:
             assert not caplog.records
     assert [record.getMessage() for record in caplog.records] == [
@@ -44,5 +44,5 @@ def test_refusals_that_end_soon_are_not_logged(
 ) -> None:
     """As while leaders move."""
     for second in range(60):
-        failures.on_answer(refused(1 if second % 5 else 0), float(second))
+        failures.on_response(refused(1 if second % 5 else 0), float(second))
     assert not caplog.records

@@ -174,8 +174,8 @@ async def test_switched_off_it_sends_no_request(
 async def test_a_broker_without_a_receiver_is_sent_nothing(
     broker: Broker, pushes: list[ClientPush], caplog: pytest.LogCaptureFixture
 ) -> None:
-    def remove(answer: Any) -> None:
-        answer.api_keys = [each for each in answer.api_keys if each.api_key not in (71, 72)]
+    def remove(response: Any) -> None:
+        response.api_keys = [each for each in response.api_keys if each.api_key not in (71, 72)]
 
     broker.faults.add(ApiVersionsRequest, times=None, change=remove)
     with caplog.at_level(logging.INFO):
@@ -222,8 +222,8 @@ async def test_a_push_without_response_isnt_counted_again(broker: Broker, pushes
 async def test_after_an_unsupported_compression_pushes_arent_compressed(
     broker: Broker, pushes: list[ClientPush]
 ) -> None:
-    def only_zstd(answer: Any) -> None:
-        answer.accepted_compression_types = bytes([Compression.ZSTD])
+    def only_zstd(response: Any) -> None:
+        response.accepted_compression_types = bytes([Compression.ZSTD])
 
     broker.faults.add(GetTelemetrySubscriptionsRequest, times=None, change=only_zstd)
     broker.faults.add(
@@ -242,8 +242,8 @@ async def test_after_an_unsupported_compression_pushes_arent_compressed(
 async def test_the_brokers_order_of_compressions_is_followed(
     broker: Broker, pushes: list[ClientPush], codec: Compression
 ) -> None:
-    def prefer(answer: Any) -> None:
-        answer.accepted_compression_types = bytes([codec, Compression.ZSTD])
+    def prefer(response: Any) -> None:
+        response.accepted_compression_types = bytes([codec, Compression.ZSTD])
 
     broker.faults.add(GetTelemetrySubscriptionsRequest, times=None, change=prefer)
     async with opened(broker):
@@ -263,19 +263,19 @@ async def test_what_is_too_large_isnt_sent(caplog: pytest.LogCaptureFixture) -> 
         assert requests(broker)["PushTelemetry"] == 0
 
 
-def damage(answer: Any) -> None:
+def damage(response: Any) -> None:
     """Send bytes that aren't such a response."""
     damaged = {"__slots__": (), "append_to": lambda _, frame, version: frame.extend(b"\xff" * 3)}
-    answer.__class__ = type("Damaged", (type(answer),), damaged)
+    response.__class__ = type("Damaged", (type(response),), damaged)
 
 
-def falsify(answer: Any) -> None:
-    if isinstance(answer, GetTelemetrySubscriptionsResponse):
-        answer.accepted_compression_types = bytes([200, 99])
-        answer.push_interval_ms = answer.telemetry_max_bytes = -(2**31)
-        answer.requested_metrics = ["\0", "*"]
+def falsify(response: Any) -> None:
+    if isinstance(response, GetTelemetrySubscriptionsResponse):
+        response.accepted_compression_types = bytes([200, 99])
+        response.push_interval_ms = response.telemetry_max_bytes = -(2**31)
+        response.requested_metrics = ["\0", "*"]
     else:
-        answer.error_code = 32_000
+        response.error_code = 32_000
 
 
 FAULTS: dict[str, dict[str, Any]] = {
@@ -317,10 +317,10 @@ async def test_faults_of_telemetry_dont_disturb_consuming(
 
 
 @pytest.mark.lengthy
-async def test_a_broker_that_never_answers_a_push_doesnt_delay_heartbeats(
+async def test_a_broker_that_never_responses_a_push_doesnt_delay_heartbeats(
     broker: Broker, pushes: list[ClientPush]
 ) -> None:
-    """A plugin of the broker may block. Brokers answer one request of a connection after the other."""
+    """A plugin of the broker may block. Brokers respond to one request of a connection after the other."""
     broker.faults.add(PushTelemetryRequest, times=None, before_ms=60_000)
     broker.set_group_config("g", {"share.heartbeat.interval.ms": "500"})
     async with opened(broker) as consumer:

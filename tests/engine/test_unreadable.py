@@ -11,8 +11,8 @@ import pytest
 
 from kshare import ConfigError, DecodeError, ShareConsumer
 from kshare.engine.events import Event, SessionEnded
-from kshare.engine.unreadable import ENOUGH, TOO_MANY, WINDOW_S, UnreadableAnswers
-from kshare.errors import ConnectionLost, UnreadableAnswer
+from kshare.engine.unreadable import ENOUGH, TOO_MANY, WINDOW_S, UnreadableResponses
+from kshare.errors import ConnectionLost, UnreadableResponse
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
     ShareFetchRequest,
@@ -20,7 +20,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatResponse,
 )
 from tests.fakes.tiny_cluster import ACCEPTED, TinyCluster
-from tests.helpers.spoiled_answers import brings_records, cut_in_half
+from tests.helpers.spoiled_responses import brings_records, cut_in_half
 
 DEADLINE_S = 20.0
 in_both_loops = pytest.mark.anyio
@@ -30,9 +30,9 @@ def consumer(cluster: TinyCluster, **options: Any) -> ShareConsumer:
     return ShareConsumer(cluster.bootstrap, group="g", topics="a", **options)
 
 
-def with_null_records(answer: Message, frame: bytearray) -> bytearray:
+def with_null_records(response: Message, frame: bytearray) -> bytearray:
     """Null records, as kfake writes them for a partition without records; only empty fields follow them."""
-    if isinstance(answer, ShareFetchResponse) and answer.responses and not brings_records(answer):
+    if isinstance(response, ShareFetchResponse) and response.responses and not brings_records(response):
         assert frame[-6:] == b"\x01\x01\x00\x00\x01\x00", "records, acquired, tags, tags, endpoints, tags"
         frame[-6] = 0
     return frame
@@ -70,7 +70,7 @@ async def test_repeated_undecodable_responses_are_logged_and_raised(
         async with cluster.running(), consumer(cluster) as source:
             cluster.topics["a"].append(b"x" * 1000)
             with anyio.fail_after(DEADLINE_S):
-                with pytest.raises(UnreadableAnswer) as raised:
+                with pytest.raises(UnreadableResponse) as raised:
                     await source.next_batch()
                 with pytest.raises(DecodeError):
                     await anext(aiter(source))
@@ -90,10 +90,10 @@ async def test_single_undecodable_response_only_closes_the_connection() -> None:
     """Records acquired in that response are locked until the connection closes; here, without time limit."""
     cluster = TinyCluster("a")
 
-    def once(answer: Message, frame: bytearray) -> bytearray:
-        if brings_records(answer):
+    def once(response: Message, frame: bytearray) -> bytearray:
+        if brings_records(response):
             cluster.spoil = None
-        return cut_in_half(answer, frame)
+        return cut_in_half(response, frame)
 
     cluster.spoil = once
     async with cluster.running(), consumer(cluster) as source:
@@ -110,15 +110,18 @@ async def test_single_undecodable_response_only_closes_the_connection() -> None:
 async def test_undecodable_heartbeats_are_raised() -> None:
     cluster = TinyCluster("a")
 
-    def spoil(answer: Message, frame: bytearray) -> bytearray:
-        if isinstance(answer, ShareGroupHeartbeatResponse):
+    def spoil(response: Message, frame: bytearray) -> bytearray:
+        if isinstance(response, ShareGroupHeartbeatResponse):
             frame += b"!!"
             frame[:4] = (len(frame) - 4).to_bytes(4, "big")
         return frame
 
     cluster.spoil = spoil
     async with cluster.running(), consumer(cluster) as source:
-        with anyio.fail_after(DEADLINE_S), pytest.raises(UnreadableAnswer, match="to ShareGroupHeartbeat v1"):
+        with (
+            anyio.fail_after(DEADLINE_S),
+            pytest.raises(UnreadableResponse, match="to ShareGroupHeartbeat v1"),
+        ):
             await source.next_batch()
 
 
@@ -130,7 +133,7 @@ async def test_batch_larger_than_the_response_limit_raises_before_it_is_archived
         topic.append(b"x" * 150_000)
         with (
             anyio.fail_after(DEADLINE_S),
-            pytest.raises(ConfigError, match=r"answers a fetch with 150\d\d\d bytes, .* batch of a\[0\]"),
+            pytest.raises(ConfigError, match=r"responds to a fetch with 150\d\d\d bytes, .* batch of a\[0\]"),
         ):
             await source.next_batch()
         assert topic.deliveries == [2], "fewer deliveries than the limit"
@@ -140,8 +143,8 @@ def announcing(*sizes: int) -> Callable[[Message, bytearray], bytearray]:
     """Responses with records announce these sizes, one after the other, and then their own."""
     left = [*sizes]
 
-    def spoil(answer: Message, frame: bytearray) -> bytearray:
-        if brings_records(answer) and left:
+    def spoil(response: Message, frame: bytearray) -> bytearray:
+        if brings_records(response) and left:
             frame[:4] = left.pop(0).to_bytes(4, "big")
         return frame
 
@@ -202,12 +205,12 @@ async def test_fetches_ask_for_no_more_than_the_response_limit() -> None:
 def test_useful_responses_in_between_allow_more_undecodable_ones() -> None:
     """For example with a network that occasionally flips a bit: requests are repeated, and the consumer continues."""
     error = DecodeError("responses", 7, "null")
-    answers = UnreadableAnswers()
+    responses = UnreadableResponses()
     for number in range(TOO_MANY - 1):
-        answers.note(error, "node 1", number / 10)
-        answers.on_useful()
+        responses.note(error, "node 1", number / 10)
+        responses.on_useful()
     with pytest.raises(DecodeError):
-        answers.note(error, "node 1", 1.0)
+        responses.note(error, "node 1", 1.0)
 
 
 @pytest.mark.lengthy
@@ -216,12 +219,12 @@ async def test_occasionally_damaged_responses_do_not_end_the_consumer() -> None:
     cluster = TinyCluster("a")
     damaged: set[int] = set()
 
-    def spoil(answer: Message, frame: bytearray) -> bytearray:
+    def spoil(response: Message, frame: bytearray) -> bytearray:
         count = sum(state == ACCEPTED for state in cluster.topics["a"].states)
-        if not brings_records(answer) or count in damaged or len(damaged) == 4:
+        if not brings_records(response) or count in damaged or len(damaged) == 4:
             return frame
         damaged.add(count)
-        return cut_in_half(answer, frame)
+        return cut_in_half(response, frame)
 
     cluster.spoil = spoil
     async with cluster.running(), consumer(cluster, max_records=1) as source:
@@ -238,7 +241,7 @@ async def test_occasionally_damaged_responses_do_not_end_the_consumer() -> None:
 
 def test_three_undecodable_responses_within_the_window_raise() -> None:
     error = DecodeError("responses", 7, "null")
-    now_and_then, often = UnreadableAnswers(), UnreadableAnswers()
+    now_and_then, often = UnreadableResponses(), UnreadableResponses()
     for number in range(10):
         now_and_then.note(error, "node 1", number * WINDOW_S / (ENOUGH - 1))
     for number in range(ENOUGH - 1):

@@ -228,10 +228,10 @@ class CustodySystem(World):
 
     # --- the broker
 
-    def serve(self, *, is_answered: bool) -> None:
+    def serve(self, *, has_response: bool) -> None:
         asked = self.requests[0]
         before = dict(self.log)
-        super().serve(is_answered=is_answered)
+        super().serve(has_response=has_response)
         for record, state in self.log.items():
             if (before[record], state) == ("ours", "done"):
                 is_rejected = any(_has(span, record) for span in asked.reject)
@@ -270,7 +270,7 @@ class CustodySystem(World):
             else:
                 yield "the journal's topic takes the frame", False
         if self.requests:
-            yield "the broker carries out an acknowledgement, and answers", False
+            yield "the broker carries out an acknowledgement, and responses", False
         if self.custody.has_begun and free and (self.stager is None or self.stager.has_room):
             yield "the broker delivers all records that are free", False
         yield from self._events_of_spark()
@@ -322,7 +322,7 @@ class CustodySystem(World):
 
     def _faults(self) -> Iterator[tuple[str, bool]]:
         if self.requests:
-            yield "the answer to an acknowledgement is lost, and the session with it", True
+            yield "the response to an acknowledgement is lost, and the session with it", True
         if "ours" in self.log.values():
             yield "the session ends", True
             if self.requests:
@@ -471,7 +471,9 @@ _DEEDS: dict[str, Callable[[CustodySystem], object]] = {
     "the journal's topic takes the frame": CustodySystem.land,
     "the disk has written everything by now": lambda system: system.disk.sync_all(),
     "a frame of a dead process arrives": CustodySystem.arrive_late,
-    "the broker carries out an acknowledgement, and answers": lambda system: system.serve(is_answered=True),
+    "the broker carries out an acknowledgement, and responses": lambda system: system.serve(
+        has_response=True
+    ),
     "the broker delivers all records that are free": lambda system: system.take(_ALL),
     "Spark logs the plan": CustodySystem.log_plan,
     "Spark asks what is next": lambda system: system.ask_latest(system.sizes.batch),
@@ -482,8 +484,8 @@ _DEEDS: dict[str, Callable[[CustodySystem], object]] = {
     "another consumer releases its record": lambda system: system.other_ends(is_done=False),
 }
 _FAULTS: dict[str, Callable[[CustodySystem], object]] = {
-    "the answer to an acknowledgement is lost, and the session with it": lambda system: system.serve(
-        is_answered=False
+    "the response to an acknowledgement is lost, and the session with it": lambda system: system.serve(
+        has_response=False
     ),
     "the session ends": CustodySystem.lose_session,
     "locks expire while acknowledgements are on their way": CustodySystem.expire,

@@ -10,7 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from kshare.errors import ConnectionLost, KshareError, RequestTimedOut
-from kshare.net.pending import OnReply, PendingRequest
+from kshare.net.pending import OnResponse, PendingRequest
 
 _numbers = count(1)
 
@@ -43,43 +43,43 @@ class Link:
     def on_closed(self, callback: Callable[[KshareError], None]) -> None:
         self._on_closed.append(callback)
 
-    def send(self, request: Any, *, on_reply: OnReply) -> PendingRequest:
-        self._pending = PendingRequest(request, on_reply)
+    def send(self, request: Any, *, on_response: OnResponse) -> PendingRequest:
+        self._pending = PendingRequest(request, on_response)
         self._send(self._pending, request)
         return self._pending
 
     def _send(self, pending: PendingRequest, request: Any) -> None:
-        pending.request, pending.is_answered, pending.since = request, False, self._clock()
+        pending.request, pending.has_response, pending.since = request, False, self._clock()
         if self._error is None:
             self.request = request
         else:
             pending.finish()
 
-    async def wait_for_reply(self, pending: PendingRequest, *, timeout: float) -> None:
+    async def wait_for_response(self, pending: PendingRequest, *, timeout: float) -> None:
         while not pending.is_done and self._clock() < pending.since + timeout:
             with anyio.CancelScope(deadline=pending.since + timeout):
                 await pending.wait()
         if pending.error is not None:
             raise pending.error
-        if pending.reply is None:
-            raise self._error or RequestTimedOut("no answer")
+        if pending.response is None:
+            raise self._error or RequestTimedOut("no response")
 
     def arrive(self) -> None:
         """The response reaches the member."""
         response, self.response = self.response, None
         pending = self._pending
         assert pending is not None, "something was sent"
-        assert pending.on_reply is not None
+        assert pending.on_response is not None
         following = None
         try:
-            pending.is_answered = True
-            following = pending.on_reply(pending, response)
+            pending.has_response = True
+            following = pending.on_response(pending, response)
         except Exception as error:
             pending.error = error
         if following is not None:
             self._send(pending, following)
         else:
-            pending.reply = memoryview(b"")
+            pending.response = memoryview(b"")
             pending.finish()
 
     def end(self, error: KshareError, *, is_ours: bool = False) -> None:

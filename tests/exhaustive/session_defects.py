@@ -13,10 +13,10 @@ from kshare.state.lease import Lease
 
 
 def open_outcomes_count_as_confirmed() -> Any:
-    """A lost answer is taken for a confirmation."""
+    """A lost response is taken for a confirmation."""
 
     def on_no_response(self: PartitionAcks) -> Any:
-        return self.on_answer(0)
+        return self.on_response(0)
 
     return patch.object(PartitionAcks, "on_no_response", on_no_response)
 

@@ -294,9 +294,9 @@ class SessionSystem:
         if not link.is_open:
             yield f"node {link.node} notices that a connection of {member.name} is gone"
         elif link.response is not None:
-            yield f"the slow answer of node {link.node} reaches {member.name}"
+            yield f"the slow response of node {link.node} reaches {member.name}"
         elif link.request is not None:
-            yield f"node {link.node} answers {member.name}"
+            yield f"node {link.node} responds to {member.name}"
         elif link.waiting is not None:
             session = self.cluster.sessions[link.node].find(("group", member.name))
             is_asked = session is None or PARTITION in session.partitions
@@ -305,7 +305,7 @@ class SessionSystem:
                 or session is None
                 or (self.cluster.has_records() and is_asked)
             ):
-                yield f"node {link.node} answers the waiting fetch of {member.name}"
+                yield f"node {link.node} responds to the waiting fetch of {member.name}"
             elif link.waiting[1] or not is_asked or self._has_unsent(member, link.node):
                 yield f"the fetch of {member.name} has waited long enough at node {link.node}"
 
@@ -321,8 +321,8 @@ class SessionSystem:
                 yield f"the connection {where} is cut"
                 yield f"the connection {where} is cut, and the node doesn't notice"
                 if link.request is not None:
-                    yield f"node {link.node} handles a request of {member.name}, and the answer is slow"
-                    yield f"node {link.node} handles a request of {member.name}, and the answer is lost"
+                    yield f"node {link.node} handles a request of {member.name}, and the response is slow"
+                    yield f"node {link.node} handles a request of {member.name}, and the response is lost"
                 if self.cluster.sessions[link.node].find(("group", member.name)) is not None:
                     yield f"node {link.node} drops the session of {member.name}"
         yield "the leader moves"

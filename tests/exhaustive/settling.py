@@ -237,7 +237,7 @@ class SettlingSystem:
             if free is not None and not ours.is_stopping and len(self._held_by(name)) < 2:
                 yield Event(f"{name} gets record {free}")
             if ours.acks is not None and (ours.acks.is_under_way or ours.acks.has_decided):
-                yield Event(f"the broker answers {name}'s acknowledgements")
+                yield Event(f"the broker responds {name}'s acknowledgements")
             if (due := ours.pipeline.queue.next_due) is not None and due > self.loop.time():
                 yield Event(f"time passes until the next attempt of {name}")
             if ours.is_stopping:
@@ -288,7 +288,7 @@ class SettlingSystem:
             if ours.task.done():
                 ours.task.result()
                 if ours.acks is not None and ours.acks.has_decided:
-                    self._acknowledge(ours, is_answered=True)  # as a consumer does that is closed
+                    self._acknowledge(ours, has_response=True)  # as a consumer does that is closed
                 self._end_session(ours)
                 self.ours[number] = self._start(ours.name)
         for ours in self.ours:
@@ -307,10 +307,10 @@ class SettlingSystem:
             self.deliveries[offset] += 1
             lease = self.loop.call(partial(ours.take_in, offset, self.deliveries[offset]))
             self.held[offset] = Held(ours.name, lease)
-        elif "acknowledgements" in name and "answers" in words:
-            self._acknowledge(ours, is_answered=True)
+        elif "acknowledgements" in name and "responds" in words:
+            self._acknowledge(ours, has_response=True)
         elif "acknowledgements," in words:
-            self._acknowledge(ours, is_answered=False)
+            self._acknowledge(ours, has_response=False)
             self._end_session(ours)
         elif "attempt" in words:
             due = ours.pipeline.queue.next_due
@@ -351,7 +351,7 @@ class SettlingSystem:
 
     # --- the broker
 
-    def _acknowledge(self, ours: Ours, *, is_answered: bool) -> None:
+    def _acknowledge(self, ours: Ours, *, has_response: bool) -> None:
         assert ours.acks is not None, "an event says so"
         ranges = ours.acks.take(renewals=False) or ()
         error = 0
@@ -365,8 +365,8 @@ class SettlingSystem:
                 self._settle(ours, at, kind)
         else:
             error = int(ErrorCode.INVALID_RECORD_STATE)
-        if is_answered:
-            ours.acks.on_answer(error)
+        if has_response:
+            ours.acks.on_response(error)
 
     def _settle(self, ours: Ours, offset: int, kind: int) -> None:
         held = self.held.pop(offset)

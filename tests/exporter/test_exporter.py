@@ -13,7 +13,7 @@ from tests.helpers.running_worker import get
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_cluster_that_never_answers(
+async def test_a_cluster_that_never_responses(
     anyio_backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It accepts connections, so neither connecting nor the first request fails soon."""

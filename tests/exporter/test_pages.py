@@ -74,8 +74,8 @@ async def test_what_is_unknown_is_an_error(
 ) -> None:
     """A lag of 0 would stop all workers of a group that has work to do."""
 
-    def refuse(answer: Any) -> None:
-        for one in answer.groups:
+    def refuse(response: Any) -> None:
+        for one in response.groups:
             one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     fault = broker.faults.add(ShareGroupDescribeRequest, times=None, change=refuse)

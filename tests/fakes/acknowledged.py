@@ -26,7 +26,7 @@ class Broker:
         self.settled: set[int] = set()
         self.requests = 0
 
-    def answer(self, ranges: list[AckRange]) -> int:
+    def response(self, ranges: list[AckRange]) -> int:
         self.requests += 1
         offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
         if not offsets <= self.acquired:

@@ -1,4 +1,4 @@
-"""Nodes of a cluster that return their names, hang up or never answer, and a pool that asks them."""
+"""Nodes of a cluster that return their names, hang up or never response, and a pool that asks them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def naming(name: str, greeted: list[str] | None = None) -> Script:
             greeted.append(name)
         while True:
             header, _ = await talk.request(MetadataRequest)
-            await talk.answer(header, MetadataResponse(cluster_id=name))
+            await talk.response(header, MetadataResponse(cluster_id=name))
 
     return script
 
@@ -51,7 +51,7 @@ def many(*addresses: Address, **options: float) -> NetSettings:
 
 
 async def mute(talk: Conversation) -> None:
-    """Accepts connections, and never answers."""
+    """Accepts connections, and never responds."""
     with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
             await talk.stream.receive()

@@ -1,4 +1,4 @@
-"""A scripted peer: listens on this machine, reads requests, and answers with any bytes."""
+"""A scripted peer: listens on this machine, reads requests, and responds with any bytes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Conversation:
         assert isinstance(message, kind), message
         return header, message
 
-    async def answer(self, header: RequestHeader, response: Message, version: int | None = None) -> None:
+    async def response(self, header: RequestHeader, response: Message, version: int | None = None) -> None:
         version = header.request_api_version if version is None else version
         await self.send(encode_response(response, version, header.correlation_id))
 
@@ -86,13 +86,13 @@ class Conversation:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             raise HungUpError from None
 
-    async def greet(self, answer: ApiVersionsResponse | None = None) -> None:
-        """Answer the client's ApiVersions request."""
+    async def greet(self, response: ApiVersionsResponse | None = None) -> None:
+        """Respond to the client's ApiVersions request."""
         header, _ = await self.request(ApiVersionsRequest)
-        await self.answer(header, answer or versions_answer())
+        await self.response(header, response or versions_response())
 
     async def silence(self) -> None:
-        """Read requests without answering until the client disconnects."""
+        """Read requests without responding until the client disconnects."""
         while True:
             await self.request(Message)
 
@@ -100,7 +100,7 @@ class Conversation:
 Script: TypeAlias = Callable[[Conversation], Awaitable[None]]
 
 
-def versions_answer(
+def versions_response(
     ranges: Mapping[int, tuple[int, int]] = RANGES, features: Mapping[str, int] | None = None
 ) -> ApiVersionsResponse:
     return ApiVersionsResponse(

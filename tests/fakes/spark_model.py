@@ -125,7 +125,7 @@ class World:
             self.log[partition, at] = "ours"
         self._send(self.custody.acquired("orders", PartitionRange(partition, found[0], found[-1]), 1))
 
-    def serve(self, *, is_answered: bool) -> None:
+    def serve(self, *, has_response: bool) -> None:
         """Carry out the oldest request. If its response is lost, so is the session."""
         if not self.requests:
             return
@@ -140,11 +140,11 @@ class World:
                 for at in range(span.first, span.last + 1):
                     if self.log[span.partition, at] == "ours":
                         self.log[span.partition, at] = becomes
-                        if is_answered and becomes == "done":
+                        if has_response and becomes == "done":
                             self.custody.confirmed(PartitionRange(span.partition, at, at))
                         elif becomes == "free":
                             self.custody.lost(PartitionRange(span.partition, at, at))
-        if not is_answered:
+        if not has_response:
             self.lose_session()
 
     def other_takes(self, partition: TopicIdPartition, max_records: int) -> None:
@@ -234,7 +234,7 @@ class World:
         self.other_ends(is_done=False)
         for _ in range(20 + 4 * len(self.log)):
             for _ in range(1 + len(self.requests)):
-                self.serve(is_answered=True)
+                self.serve(has_response=True)
             for partition in PARTITIONS:
                 self.fetch(partition, 5)
             self.begin_frame()

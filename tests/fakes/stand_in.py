@@ -1,6 +1,6 @@
-"""A process that answers like a broker: enough for the broker watch, and started at once.
+"""A process that responds like a broker: enough for the broker watch, and started at once.
 
-The process is `python -m tests.fakes.stand_in PORT`. It answers every request with an empty response, and on SIGQUIT
+The process is `python -m tests.fakes.stand_in PORT`. It sends an empty response to every request, and on SIGQUIT
 prints a thread dump with the headings that a JVM writes.
 """
 

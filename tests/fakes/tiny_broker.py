@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from kshare.errors import ConnectionLost
-from kshare.net.pending import OnReply, PendingRequest
+from kshare.net.pending import OnResponse, PendingRequest
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ShareAcknowledgeRequest,
@@ -50,14 +50,14 @@ class TinyBroker:
     async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
         await anyio.lowlevel.checkpoint()
 
-    def send(self, request: Any, on_reply: OnReply) -> Any:
-        self.begun = (request, on_reply)
+    def send(self, request: Any, on_response: OnResponse) -> Any:
+        self.begun = (request, on_response)
         return self.begun
 
-    async def wait_for_reply(self, pending: Any, timeout: float) -> None:
-        asking, on_reply = pending
+    async def wait_for_response(self, pending: Any, timeout: float) -> None:
+        asking, on_response = pending
         while asking is not None:
-            asking = on_reply(PendingRequest(asking), await self.ask(asking))
+            asking = on_response(PendingRequest(asking), await self.ask(asking))
 
     def close(self, reason: str) -> None:
         self.disconnect()
@@ -71,20 +71,20 @@ class TinyBroker:
         if self.cut.get(number) == "before":
             self.disconnect()
             raise ConnectionLost("cut before")
-        answer = self._answer(request)
+        response = self._response(request)
         if self.cut.get(number) == "after":
             self.disconnect()
             raise ConnectionLost("cut after")
-        if isinstance(answer, ShareFetchResponse) and not answer.responses:
+        if isinstance(response, ShareFetchResponse) and not response.responses:
             await anyio.sleep(0.002)  # a broker without records waits, only longer
-        return answer
+        return response
 
     def disconnect(self) -> None:
         """As on real brokers, the session ends, and all records that it held become available at once."""
         self.epoch, self.is_wanted = 0, False
         self.states = [AVAILABLE if state == ACQUIRED else state for state in self.states]
 
-    def _answer(self, request: Any) -> ShareFetchResponse | ShareAcknowledgeResponse:
+    def _response(self, request: Any) -> ShareFetchResponse | ShareAcknowledgeResponse:
         is_fetch = isinstance(request, ShareFetchRequest)
         kind = ShareFetchResponse if is_fetch else ShareAcknowledgeResponse
         if request.share_session_epoch not in (self.epoch, -1):

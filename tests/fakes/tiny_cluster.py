@@ -35,7 +35,7 @@ from kshare.protocol.messages import share_fetch_response as fetched
 from kshare.protocol.messages.find_coordinator_response import Coordinator
 from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
 from kshare.protocol.record_builder import BatchBuilder
-from tests.fakes.peer import Conversation, peer, versions_answer
+from tests.fakes.peer import Conversation, peer, versions_response
 
 AVAILABLE, ACQUIRED, ACCEPTED, ARCHIVED = "available", "acquired", "accepted", "archived"
 _NEXT = {0: ARCHIVED, 1: ACCEPTED, 2: AVAILABLE, 3: ARCHIVED}
@@ -92,23 +92,23 @@ class TinyCluster:
         self.error_next: dict[type[Message], int] = {}
         """The error code for the next request of a kind."""
         self.frozen: set[int] = set()
-        """Nodes that accept connections and answer no requests."""
+        """Nodes that accept connections and respond to no requests."""
         self.error_always: dict[type[Message], int] = {}
         self.is_silent = False
-        """Whether fetches aren't answered."""
+        """Whether fetches get no response."""
         self.spoil: Callable[[Message, bytearray], bytearray] | None = None
         """Returns what is sent instead of a response's frame."""
         self.silent_acks = False
-        """Whether acknowledge requests aren't answered."""
+        """Whether acknowledge requests get no response."""
         self.delay_s = 0.0
         """How long every fetch and acknowledge request waits before it is processed."""
-        self.answers_at_once = False
+        self.responses_at_once = False
         """Whether fetches are answered at once, although there are no records."""
         self.stands_still = False
         """Whether fetches are answered at once, without the records that there are, until a connection with a session
         is closed. Real brokers do so after records below acquired ones were deleted."""
         self.partition_error = 0
-        """The error code with which fetches are answered for every partition."""
+        """The error code with which fetches get responses for every partition."""
         self.talks: list[Conversation] = []
         self.open_connections = 0
 
@@ -156,9 +156,9 @@ class _Node:
                 while self.number in self.cluster.frozen:
                     await anyio.sleep(0.01)
                 self.cluster.requests.append((self.number, request))
-                answer = await self._answer(talk, session, request)
-                frame = encode_response(answer, header.request_api_version, header.correlation_id)
-                await talk.send(self.cluster.spoil(answer, frame) if self.cluster.spoil else frame)
+                response = await self._response(talk, session, request)
+                frame = encode_response(response, header.request_api_version, header.correlation_id)
+                await talk.send(self.cluster.spoil(response, frame) if self.cluster.spoil else frame)
         finally:
             self.cluster.open_connections -= 1
             if session.names:
@@ -166,13 +166,13 @@ class _Node:
             for topic in self.cluster.topics.values():
                 topic.release(talk)
 
-    async def _answer(self, talk: Conversation, session: Session, request: Any) -> Message:
+    async def _response(self, talk: Conversation, session: Session, request: Any) -> Message:
         error = self.cluster.error_next.pop(type(request), 0) or self.cluster.error_always.get(
             type(request), 0
         )
         match request:
             case ApiVersionsRequest():
-                return versions_answer()
+                return versions_response()
             case FindCoordinatorRequest():
                 host, port = self.cluster.addresses[1]
                 return FindCoordinatorResponse(
@@ -197,7 +197,7 @@ class _Node:
     def _heartbeat(self, request: ShareGroupHeartbeatRequest, error: int) -> ShareGroupHeartbeatResponse:
         if error:
             return ShareGroupHeartbeatResponse(error_code=error)
-        answer = ShareGroupHeartbeatResponse(
+        response = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch + 1, heartbeat_interval_ms=100
         )
         if request.subscribed_topic_names is not None:
@@ -205,8 +205,8 @@ class _Node:
             rows = [
                 TopicPartitions(self.cluster.topics[name].topic_id, [0]) for name in self.cluster.subscribed
             ]
-            answer.assignment = Assignment(rows)
-        return answer
+            response.assignment = Assignment(rows)
+        return response
 
     def _metadata(self, request: MetadataRequest, error: int) -> MetadataResponse:
         if error:
@@ -248,7 +248,7 @@ class _Node:
                 data = self._acquire(talk, topic_id, request.max_records, request.max_bytes)
                 if data is not None:
                     rows[topic_id] = data
-            if results or self.cluster.answers_at_once or anyio.current_time() >= until:
+            if results or self.cluster.responses_at_once or anyio.current_time() >= until:
                 break
             await anyio.sleep(0.002)
         moved = False

@@ -1,4 +1,4 @@
-"""A listener that accepts no connection: its backlog is full, so the system doesn't answer further connects."""
+"""A listener that accepts no connection: its backlog is full, so the system doesn't respond to further connects."""
 
 from __future__ import annotations
 

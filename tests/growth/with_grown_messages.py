@@ -86,8 +86,8 @@ def test_an_older_version_keeps_unknown_tags(name: str) -> None:
 # --- trace
 
 
-def passed_on(frame: bytes, answer: Message, version: int) -> bytes:
-    stream = ResponseStream({7: RequestHead(answer.API_KEY, version, 7)}, lambda host, port: HERE)
+def passed_on(frame: bytes, response: Message, version: int) -> bytes:
+    stream = ResponseStream({7: RequestHead(response.API_KEY, version, 7)}, lambda host, port: HERE)
     return b"".join(bytes(piece) for piece in stream.feed(frame))
 
 
@@ -97,11 +97,11 @@ def test_responses_are_forwarded_whole_with_rewritten_addresses(name: str) -> No
 
     @few
     @given(messages_of(name, version))
-    def check(answer: Any) -> None:
-        came = passed_on(bytes(encode_response(answer, version, 7)), answer, version)
-        for place in address_structs(answer):
+    def check(response: Any) -> None:
+        came = passed_on(bytes(encode_response(response, version, 7)), response, version)
+        for place in address_structs(response):
             place.host, place.port = HERE
-        assert came == bytes(encode_response(answer, version, 7))
+        assert came == bytes(encode_response(response, version, 7))
 
     check()
 
@@ -115,7 +115,7 @@ def test_the_end_of_a_large_response_keeps_every_new_field() -> None:
     topic = fetched.ShareFetchableTopicResponse(
         bytes(16), [fetched.PartitionData(0, records=bytes(2 * TAIL))]
     )
-    answer = fetched.ShareFetchResponse(
+    response = fetched.ShareFetchResponse(
         responses=[topic],
         node_endpoints=[endpoint],
         grown_share=0.5,
@@ -128,16 +128,16 @@ def test_the_end_of_a_large_response_keeps_every_new_field() -> None:
         grown_pairs=[fetched.GrownPair(1, 0.25, 2)],
         unknown_tags=join_tags({50: b"later still"}),
     )
-    frame = bytes(encode_response(answer, 3, 7))
-    came = passed_on(frame, answer, 3)
+    frame = bytes(encode_response(response, 3, 7))
+    came = passed_on(frame, response, 3)
     assert len(came) == len(frame)
     _, moved = decode_response(fetched.ShareFetchResponse, 3, memoryview(came)[4:])
     padding = split_tags(moved.unknown_tags, 0)[0]
     assert padding.pop(50) == b"later still"
     assert len(padding) == 1
     endpoint.host, endpoint.port = HERE
-    moved.unknown_tags = answer.unknown_tags
-    assert moved == answer
+    moved.unknown_tags = response.unknown_tags
+    assert moved == response
 
 
 @pytest.mark.parametrize("hint", [-1, 1])
@@ -146,8 +146,8 @@ def test_addresses_before_new_fields_are_rewritten(hint: int) -> None:
     topic = fetched.ShareFetchableTopicResponse(
         bytes(16), [fetched.PartitionData(0, records=bytes(2 * TAIL))]
     )
-    answer = fetched.ShareFetchResponse(responses=[topic], node_endpoints=[endpoint])
-    came = passed_on(bytes(encode_response(answer, 3, 7)), answer, 3)
+    response = fetched.ShareFetchResponse(responses=[topic], node_endpoints=[endpoint])
+    came = passed_on(bytes(encode_response(response, 3, 7)), response, 3)
     _, moved = decode_response(fetched.ShareFetchResponse, 3, memoryview(came)[4:])
     assert [(one.host, one.port, one.grown_hint) for one in moved.node_endpoints] == [(*HERE, hint)]
 
@@ -157,9 +157,9 @@ def test_a_large_response_without_addresses_is_forwarded_unchanged(is_last: bool
     topic = fetched.ShareFetchableTopicResponse(
         bytes(16), [fetched.PartitionData(0, records=bytes(2 * TAIL))]
     )
-    answer = fetched.ShareFetchResponse(responses=[topic], grown_is_last=is_last)
-    frame = bytes(encode_response(answer, 3, 7))
-    assert passed_on(frame, answer, 3) == frame
+    response = fetched.ShareFetchResponse(responses=[topic], grown_is_last=is_last)
+    frame = bytes(encode_response(response, 3, 7))
+    assert passed_on(frame, response, 3) == frame
 
 
 def test_the_version_after_the_newest_is_not_offered() -> None:
@@ -218,16 +218,16 @@ def test_new_fields_are_sent_in_both_directions(broker: Broker) -> None:
         seen.append(request)
         return True
 
-    def fill(answer: Any) -> None:
-        answer.grown_share, answer.grown_note = 0.75, "from the broker"
-        answer.responses[0].partitions[0].grown_hint = 11
+    def fill(response: Any) -> None:
+        response.grown_share, response.grown_note = 0.75, "from the broker"
+        response.responses[0].partitions[0].grown_hint = 11
 
     broker.faults.add(ShareFetchRequest, when=see, change=fill)
     with plain_client(address(broker)) as client:
-        answer = _first_fetch(client, broker)
+        response = _first_fetch(client, broker)
     assert (seen[0].grown_note, seen[0].topics[0].grown_hint) == ("from the client", 12)
-    assert (answer.grown_share, answer.grown_note) == (0.75, "from the broker")
-    (partition,) = answer.responses[0].partitions
+    assert (response.grown_share, response.grown_note) == (0.75, "from the broker")
+    (partition,) = response.responses[0].partitions
     assert partition.grown_hint == 11
     assert [(each.first_offset, each.last_offset) for each in partition.acquired_records] == [(0, 2)]
 
@@ -273,7 +273,7 @@ class Witness:
     class Talk:
         def __init__(self, witness: Witness) -> None:
             self._witness = witness
-            self._asked, self._answered = FrameSplitter(), FrameSplitter()
+            self._asked, self._responded = FrameSplitter(), FrameSplitter()
             self._heads: dict[int, tuple[int, int]] = {}
 
         def client_sends(self, data: memoryview, time: float) -> None:
@@ -284,7 +284,7 @@ class Witness:
                 self._witness.dissections.append((dissect_request(frame, is_sized=False), bytes(frame)))
 
         def server_sends(self, data: memoryview, time: float) -> None:
-            for frame in self._answered.feed(bytes(data)):
+            for frame in self._responded.feed(bytes(data)):
                 key, version = self._heads.pop(int.from_bytes(frame[:4], "big"))
                 self._witness.dissections.append(
                     (dissect_response(frame, key, version, is_sized=False), bytes(frame))
@@ -335,7 +335,7 @@ def test_a_lease_settles_records_of_the_new_type() -> None:
         for first, last, types in sent
         for offset in range(first, last + 1)
     } == {(offset, kind) for offset, kind in enumerate(kinds) if kind.is_final}
-    (outcome,) = acks.on_answer(0)
+    (outcome,) = acks.on_response(0)
     assert outcome.ranges == tuple(sent)
     assert lease.count(SETTLED) == 5
     assert not lease.can_decide(0)

@@ -38,10 +38,10 @@ class RunningConsole:
         if form is not None:
             sent.setdefault("Content-Type", "application/x-www-form-urlencoded")
         connection.request(method or ("GET" if form is None else "POST"), path, body, sent)
-        answer = connection.getresponse()
+        response = connection.getresponse()
         try:
-            found = {name.lower(): value for name, value in answer.getheaders()}
-            return answer.status, found, answer.read().decode()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, found, response.read().decode()
         finally:
             connection.close()
 
@@ -55,7 +55,7 @@ def session(
 ) -> tuple[dict[str, str], str]:
     """A browser's cookie, besides these headers, and the token of the forms on this page, once it is there."""
     _, found, text = eventually(
-        lambda: console.request(page, headers=headers), lambda answer: answer[0] == 200
+        lambda: console.request(page, headers=headers), lambda response: response[0] == 200
     )
     token = re.search(r'name="token" value="([0-9a-f]{64})"', text)
     assert token is not None, text

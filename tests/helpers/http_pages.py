@@ -11,7 +11,7 @@ _DEADLINE_S = 30.0
 def page(url: str) -> tuple[int, str]:
     """Its status and its text."""
     try:
-        with urllib.request.urlopen(url, timeout=_DEADLINE_S) as answer:
-            return answer.status, answer.read().decode()
+        with urllib.request.urlopen(url, timeout=_DEADLINE_S) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -66,14 +66,14 @@ class Judge:
     def encode_all(self, cases: Sequence[Case]) -> list[bytes]:
         """Convert many messages from JSON to bytes. Raises JudgeError for the first that Java can't write."""
         lines = [f"encode\t{name}\t{version}\t{json.dumps(value)}\n" for name, version, value in cases]
-        return [base64.b64decode(answer) for answer in self._ask(lines)]
+        return [base64.b64decode(response) for response in self._ask(lines)]
 
     def decode_all(self, cases: Sequence[Case]) -> list[Any]:
         """Convert many messages from bytes to JSON. Raises JudgeError for the first that Java can't read."""
         lines = [
             f"decode\t{name}\t{version}\t{base64.b64encode(data).decode()}\n" for name, version, data in cases
         ]
-        return [json.loads(answer) for answer in self._ask(lines)]
+        return [json.loads(response) for response in self._ask(lines)]
 
     def close(self) -> None:
         """Close its input, which ends it. Kill it if it doesn't end."""
@@ -85,11 +85,11 @@ class Judge:
             self._process.kill()
 
     def _ask(self, lines: Sequence[str]) -> list[str]:
-        answers = list(self._exchange(lines))
-        for line, (verdict, text) in zip(lines, answers, strict=True):
+        responses = list(self._exchange(lines))
+        for line, (verdict, text) in zip(lines, responses, strict=True):
             if verdict != "ok":
                 raise JudgeError(f"{text} (asked: {line[:500].rstrip()})")
-        return [text for _, text in answers]
+        return [text for _, text in responses]
 
     def _exchange(self, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         assert self._process.stdin is not None
@@ -101,10 +101,10 @@ class Judge:
         watchdog.start()
         try:
             for _ in lines:
-                answer = self._process.stdout.readline()
-                if not answer.endswith("\n"):
+                response = self._process.stdout.readline()
+                if not response.endswith("\n"):
                     raise JudgeError("the judge ended before it answered")
-                verdict, _, text = answer.rstrip("\n").partition("\t")
+                verdict, _, text = response.rstrip("\n").partition("\t")
                 yield verdict, text
         finally:
             watchdog.cancel()

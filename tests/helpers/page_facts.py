@@ -44,7 +44,7 @@ def page_weight(page: Page) -> int:
 
 
 def first_byte_ms(page: Page) -> float:
-    """How long after the navigation began its answer began."""
+    """How long after the navigation began its response began."""
     return float(page.evaluate(_FIRST_BYTE))
 
 

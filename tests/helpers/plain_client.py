@@ -25,17 +25,17 @@ class PlainClient:
         self._splitter = FrameSplitter()
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
-        answer = self.ask(ApiVersionsRequest("kshare-test", "0"), version=3)
-        self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        response = self.ask(ApiVersionsRequest("kshare-test", "0"), version=3)
+        self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def ask(self, request: Request[ResponseT], version: int | None = None) -> ResponseT:
         if version is None:
             version = self.version_of(request)
         self._correlation_id += 1
         self.connection.sendall(encode_request(request, version, self._correlation_id, "kshare-test"))
-        correlation_id, answer = decode_response(request.RESPONSE, version, self._frame())
+        correlation_id, response = decode_response(request.RESPONSE, version, self._frame())
         assert correlation_id == self._correlation_id
-        return answer  # type: ignore[return-value]
+        return response  # type: ignore[return-value]
 
     def version_of(self, request: Message) -> int:
         lowest, highest = self._versions[request.API_KEY]

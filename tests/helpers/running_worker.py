@@ -54,6 +54,6 @@ async def rest_of(stream: anyio.abc.ByteReceiveStream) -> bytes:
 async def get(port: int | None, path: str) -> tuple[int, str]:
     """Status and body."""
     assert port is not None, "the worker has an HTTP endpoint, and runs"
-    answer = await exchange(port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    head, _, body = answer.partition(b"\r\n\r\n")
+    response = await exchange(port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    head, _, body = response.partition(b"\r\n\r\n")
     return int(head.split()[1]), body.decode()

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from kshare import CommitUnknown, KshareError, Producer, ProducerFenced
-from tests.helpers.lost_answers import LostAnswers
+from tests.helpers.lost_responses import LostResponses
 from tests.helpers.transaction_ledger import Ledger, Outcome, Told
 
 TOPIC, PARTITIONS = "orders", 3
@@ -40,7 +40,7 @@ class TransactionStorm:
     async def run(self, transactions: int, rate: float) -> None:
         """Ends with a producer that loses nothing, so that no transaction is left open."""
         async with anyio.create_task_group() as tasks:
-            lost = LostAnswers(self._random, tasks, rate)
+            lost = LostResponses(self._random, tasks, rate)
             with lost.active():
                 while len(self.ledger.transactions) < transactions:
                     with suppress(KshareError):  # it couldn't be opened

@@ -60,10 +60,10 @@ def test_the_name_of_a_request(headers: bytes, host: str) -> None:
     ],
 )
 def test_what_is_refused(received: bytes, status: int) -> None:
-    answer = read_request(received)
-    assert isinstance(answer, HttpResponse)
-    assert answer.status == status
-    assert answer.head.startswith(f"HTTP/1.1 {status} ".encode())
+    response = read_request(received)
+    assert isinstance(response, HttpResponse)
+    assert response.status == status
+    assert response.head.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_incomplete_request_needs_more() -> None:
@@ -73,14 +73,14 @@ def test_incomplete_request_needs_more() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_request_or_refused(received: bytes) -> None:
-    answer = read_request(received + b"\r\n\r\n")
-    assert isinstance(answer, HttpRequest) or answer is not None
+    response = read_request(received + b"\r\n\r\n")
+    assert isinstance(response, HttpRequest) or response is not None
 
 
 def test_response_has_its_length_and_ends_the_connection() -> None:
-    answer = HttpResponse.text(405, "there is only GET")
-    assert answer.body == b"there is only GET\n"
-    assert answer.head.decode().splitlines() == [
+    response = HttpResponse.text(405, "there is only GET")
+    assert response.body == b"there is only GET\n"
+    assert response.head.decode().splitlines() == [
         "HTTP/1.1 405 Method Not Allowed",
         "Content-Type: text/plain; charset=utf-8",
         "Content-Length: 18",

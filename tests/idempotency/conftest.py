@@ -27,7 +27,7 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             break
         except RedisConnectionError:
             assert not process.has_ended, process.log.read_text()
-            assert time.monotonic() < deadline, "redis-server doesn't answer"
+            assert time.monotonic() < deadline, "redis-server doesn't respond"
             time.sleep(0.01)
     client.close()
     yield url

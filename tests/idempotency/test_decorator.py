@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
-from kshare.idempotency import ClaimAnswer, ClaimState, MemoryStore, idempotent
+from kshare.idempotency import ClaimResponse, ClaimState, MemoryStore, idempotent
 from kshare.idempotency.keys import store_key
 from tests.idempotency.harnesses import Clock, Harness, harness
 
@@ -25,18 +25,18 @@ def record(offset: int = 17) -> SimpleNamespace:
 
 
 class Failing(MemoryStore):
-    """Fails in one method: before it has done anything, or afterwards, as if the answer had been lost."""
+    """Fails in one method: before it has done anything, or afterwards, as if the response had been lost."""
 
     def __init__(self, method: str, *, afterwards: bool = False) -> None:
         super().__init__()
         self.method = method
         self.afterwards = afterwards
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
         self._fail_in("claim", False)
-        answer = await super().claim(key, owner, seconds)
+        response = await super().claim(key, owner, seconds)
         self._fail_in("claim", True)
-        return answer
+        return response
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
         self._fail_in("finish", False)
@@ -54,47 +54,47 @@ class Failing(MemoryStore):
             raise StoreFailed("the disk is full")
 
 
-class Answering(MemoryStore):
-    """A user's own store, with this answer to the first claim."""
+class Responding(MemoryStore):
+    """A user's own store, with this response to the first claim."""
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, response: Any) -> None:
         super().__init__()
-        self.answers = [answer]
+        self.responses = [response]
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
-        return self.answers.pop() if self.answers else await super().claim(key, owner, seconds)
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
+        return self.responses.pop() if self.responses else await super().claim(key, owner, seconds)
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         *(
-            ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=seconds)
+            ClaimResponse(ClaimState.IN_PROGRESS, expires_in=seconds)
             for seconds in (float("inf"), float("nan"), float("-nan"), 1e300)
         ),
-        ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=None),  # type: ignore[arg-type]
+        ClaimResponse(ClaimState.IN_PROGRESS, expires_in=None),  # type: ignore[arg-type]
         None,
         "claimed",
     ],
 )
-async def test_an_answer_of_a_store_that_makes_no_sense_is_an_error(answer: Any) -> None:
-    @idempotent(Answering(answer), wait=60)
+async def test_a_response_of_a_store_that_makes_no_sense_is_an_error(response: Any) -> None:
+    @idempotent(Responding(response), wait=60)
     async def charge(record: Any) -> int:
         return 1
 
-    with pytest.raises(StoreFailed, match=r"charge: Answering answered a claim with .*ClaimAnswer"):
+    with pytest.raises(StoreFailed, match=r"charge: Responding responded to a claim with .*ClaimResponse"):
         await charge(record())
     assert await charge(record()) == 1
 
 
 async def test_a_claim_that_has_expired_meanwhile_is_tried_again() -> None:
-    gone = ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=-0.001)
+    gone = ClaimResponse(ClaimState.IN_PROGRESS, expires_in=-0.001)
 
-    @idempotent(Answering(gone), wait=60)
+    @idempotent(Responding(gone), wait=60)
     async def charge(record: Any) -> int:
         return 1
 
-    @idempotent(Answering(gone))
+    @idempotent(Responding(gone))
     async def charge_at_once(record: Any) -> int:
         return 1
 

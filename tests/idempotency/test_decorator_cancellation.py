@@ -13,7 +13,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from kshare.idempotency import ClaimAnswer, MemoryStore, idempotent
+from kshare.idempotency import ClaimResponse, MemoryStore, idempotent
 from tests.idempotency.harnesses import Harness, harness
 
 pytestmark = pytest.mark.anyio
@@ -43,11 +43,11 @@ class Stepping:
         self.steps = steps
         self._store = MemoryStore()
 
-    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimResponse:
         await self.steps.step()
-        answer = await self._store.claim(key, owner, seconds)
+        response = await self._store.claim(key, owner, seconds)
         await self.steps.step()
-        return answer
+        return response
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
         await self.steps.step()

@@ -70,13 +70,13 @@ class Workers(RuleBasedStateMachine):
         worker = data.draw(st.sampled_from([name for name in WORKERS if name not in self.calls]))
         ticket = self.guard.ticket((key,), {})
         try:
-            answer = anyio.run(self.guard.claim, ticket)
+            response = anyio.run(self.guard.claim, ticket)
         except InProgress:
             assert self.result_of(key) is None
             assert self.crashed_until.get(key, 0) > self.now or self.owners_of(key)
             return
-        if answer.state is ClaimState.DONE:
-            assert self.guard.stored_result(answer) == self.result_of(key)
+        if response.state is ClaimState.DONE:
+            assert self.guard.stored_result(response) == self.result_of(key)
             return
         assert self.result_of(key) is None
         assert not self.owners_of(key)

@@ -46,14 +46,14 @@ async def test_stores_with_different_prefixes_are_separate(redis_url: str) -> No
 async def test_a_server_that_dies_is_explained(tmp_path: Path) -> None:
     process, url = redis_server.start(tmp_path)
     store = RedisStore(url)
-    await until_it_answers(store)
+    await until_it_responses(store)
     process.kill()
     with pytest.raises(StoreFailed, match=r"Redis failed \(ConnectionError\)"):
         await store.claim(KEY, ANNE, 60)
     store.close()
 
 
-async def until_it_answers(store: RedisStore) -> None:
+async def until_it_responses(store: RedisStore) -> None:
     with anyio.fail_after(60):
         while True:
             try:

@@ -60,9 +60,9 @@ async def test_a_broken_connection_is_replaced(tmp_path: Path, step: str, where:
         await failing
     assert "your data" not in str(caught.value)
     await store.abandon(KEY, ANNE)
-    answer = await store.claim(KEY, BERT, 60)
+    response = await store.claim(KEY, BERT, 60)
     is_stored = (step, where) == ("finish", "answer")
-    assert answer.state is (ClaimState.DONE if is_stored else ClaimState.CLAIMED)
+    assert response.state is (ClaimState.DONE if is_stored else ClaimState.CLAIMED)
     store.close()
 
 

@@ -99,16 +99,16 @@ def partitions(cluster: Cluster) -> dict[int, tuple[int, list[int]]]:
 
 def coordinator(cluster: Cluster) -> Node:
     def ask() -> int:
-        answer = _ask(cluster, FindCoordinatorRequest(coordinator_keys=[GROUP]))
-        return answer.coordinators[0].node_id
+        response = _ask(cluster, FindCoordinatorRequest(coordinator_keys=[GROUP]))
+        return response.coordinators[0].node_id
 
     return cluster.nodes[_until(ask, lambda found: found > 0) - 1]
 
 
 def move(cluster: Cluster, partition: int, replicas: list[int]) -> None:
     topic = ReassignableTopic(TOPIC, [ReassignablePartition(partition, replicas)])
-    answer = _ask(cluster, AlterPartitionReassignmentsRequest(topics=[topic]))
-    assert answer.error_code == 0, answer
+    response = _ask(cluster, AlterPartitionReassignmentsRequest(topics=[topic]))
+    assert response.error_code == 0, response
 
     def lead() -> int:
         _ask(cluster, ElectLeadersRequest(0, [TopicPartitions(TOPIC, [partition])]))

@@ -21,7 +21,7 @@ from tests.helpers.plain_client import PlainClient
 
 Address = tuple[str, int]
 
-_ANSWER_S = 3.0
+_RESPONSE_S = 3.0
 _PAUSE_S = 0.02
 _MOST_AHEAD = 3_000
 """How many records may wait for consumers. On a busy machine, these are slow."""
@@ -74,9 +74,9 @@ class Load:
             builder.append(value, timestamp=now)
         data = PartitionProduceData(partition, bytes(builder.build()))
         row = TopicProduceData(self._topic, self._topic_id, [data])
-        request = ProduceRequest(acks=_ALL_IN_SYNC, timeout_ms=round(_ANSWER_S * 1000), topic_data=[row])
-        answer = self._client(self._leaders[partition]).ask(request)
-        said = answer.responses[0].partition_responses[0]
+        request = ProduceRequest(acks=_ALL_IN_SYNC, timeout_ms=round(_RESPONSE_S * 1000), topic_data=[row])
+        response = self._client(self._leaders[partition]).ask(request)
+        said = response.responses[0].partition_responses[0]
         if said.error_code:
             self._hang_up()
             return
@@ -84,15 +84,15 @@ class Load:
             self._history.on_produced(value, (partition, said.base_offset + number))
 
     def _look_for_leaders(self) -> None:
-        answer = self._client(next(self._addresses)).ask(
+        response = self._client(next(self._addresses)).ask(
             MetadataRequest([MetadataRequestTopic(name=self._topic)])
         )
-        self._topic_id = answer.topics[0].topic_id
-        self._leaders = leaders(answer)
+        self._topic_id = response.topics[0].topic_id
+        self._leaders = leaders(response)
 
     def _client(self, address: Address) -> PlainClient:
         if address not in self._clients:
-            connection = socket.create_connection(address, timeout=_ANSWER_S)
+            connection = socket.create_connection(address, timeout=_RESPONSE_S)
             try:
                 self._clients[address] = connection, PlainClient(connection)
             except BaseException:
@@ -108,8 +108,8 @@ class Load:
         self._leaders = {}
 
 
-def leaders(answer: MetadataResponse) -> dict[int, Address]:
+def leaders(response: MetadataResponse) -> dict[int, Address]:
     """The leader of each partition that has one."""
-    nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-    rows = answer.topics[0].partitions
+    nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+    rows = response.topics[0].partitions
     return {row.partition_index: nodes[row.leader_id] for row in rows if row.leader_id in nodes}

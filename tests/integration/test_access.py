@@ -129,8 +129,8 @@ async def allow(cluster: Cluster, command: str) -> None:
         _ALLOW,
     )
     async with Pool(NetSettings.parse(cluster.bootstrap)) as pool:
-        answer = await pool.ask(None, CreateAclsRequest([rule]))
-        assert [one.error_code for one in answer.results] == [0]
+        response = await pool.ask(None, CreateAclsRequest([rule]))
+        assert [one.error_code for one in response.results] == [0]
 
 
 async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]]) -> list[str]:

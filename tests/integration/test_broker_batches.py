@@ -34,9 +34,9 @@ def fetched(kafka: Cluster, topic: str) -> bytes:
         request = FetchRequest(
             max_wait_ms=500, min_bytes=1, topics=[FetchTopic(topic_id=topic_id, partitions=[partition])]
         )
-        answer = client.ask(request)
-        assert answer.error_code == answer.responses[0].partitions[0].error_code == 0
-        return bytes(answer.responses[0].partitions[0].records or b"")
+        response = client.ask(request)
+        assert response.error_code == response.responses[0].partitions[0].error_code == 0
+        return bytes(response.responses[0].partitions[0].records or b"")
 
 
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())

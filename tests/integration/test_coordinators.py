@@ -1,4 +1,4 @@
-"""Which of three brokers answers which request about a share group."""
+"""Which of three brokers responds to which request about a share group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUP_KEY, SHARE_KEY = 0, 2
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_rule_14_only_the_coordinators_answer_requests_for_offsets_and_state(
+async def test_rule_14_only_the_coordinators_response_requests_for_offsets_and_state(
     start_cluster: StartCluster,
 ) -> None:
     cluster = await anyio.to_thread.run_sync(start_cluster, NEWEST_RELEASE, 3)
@@ -52,7 +52,7 @@ def ask_everybody(cluster: Cluster, queue: WorkQueue) -> None:
         of_state = client.ask(FindCoordinatorRequest(key_type=SHARE_KEY, coordinator_keys=[key]))
     for node in cluster.nodes:
         with plain_client(node.address()) as client:
-            # Any broker answers for named partitions (measured on 4.4.0), but only the coordinator for all of a group.
+            # Any broker responds for named partitions (measured on 4.4.0), but only the coordinator for all of a group.
             everything = offsets.DescribeShareGroupOffsetsRequestGroup(queue.group, None)
             (group,) = client.ask(DescribeShareGroupOffsetsRequest([everything])).groups
             assert {group.error_code} - {ErrorCode.NONE} == refusal(

@@ -111,7 +111,7 @@ def _on_page(kafka: Cluster, group: str, topic: str) -> list[list[str]]:
     """What the web console shows."""
     with running_console(kafka.bootstrap) as console:
         _, _, page = eventually(
-            lambda: console.request(f"/group?name={group}"), lambda answer: answer[0] == 200
+            lambda: console.request(f"/group?name={group}"), lambda response: response[0] == 200
         )
     found = re.findall(rf"{topic}\[(\d+)\] <small>start (\d+) · end \d+ · lag (\d+)", page)
     return [[group, topic, *numbers] for numbers in found]

@@ -55,19 +55,19 @@ class Member:
             beat = ShareGroupHeartbeatRequest(
                 self.group, self.id, epoch, None, None if epoch else [self.topic]
             )
-            answer = self.client.ask(beat)
-            assert answer.error_code == 0, answer
-            epoch = answer.member_epoch
-            if answer.assignment and answer.assignment.topic_partitions:
-                (assigned,) = answer.assignment.topic_partitions
+            response = self.client.ask(beat)
+            assert response.error_code == 0, response
+            epoch = response.member_epoch
+            if response.assignment and response.assignment.topic_partitions:
+                (assigned,) = response.assignment.topic_partitions
                 assert (assigned.topic_id, assigned.partitions) == (self.topic_id, [0])
                 return
             assert time.monotonic() < deadline, "no assignment in time"
             time.sleep(0.1)
 
     def leave(self) -> None:
-        answer = self.client.ask(ShareGroupHeartbeatRequest(self.group, self.id, -1))
-        assert (answer.error_code, answer.member_epoch) == (0, -1)
+        response = self.client.ask(ShareGroupHeartbeatRequest(self.group, self.id, -1))
+        assert (response.error_code, response.member_epoch) == (0, -1)
 
     def fetch(self, max_wait_ms: int) -> PartitionData | None:
         partitions = [] if self.session_epoch else [fetch.FetchPartition(0)]
@@ -81,10 +81,10 @@ class Member:
             batch_size=500,
             topics=[fetch.FetchTopic(self.topic_id, partitions)] if partitions else [],
         )
-        answer = self.client.ask(request)
-        assert answer.error_code == 0, answer
+        response = self.client.ask(request)
+        assert response.error_code == 0, response
         self.session_epoch += 1
-        found = [partition for topic in answer.responses for partition in topic.partitions]
+        found = [partition for topic in response.responses for partition in topic.partitions]
         assert all(partition.error_code == 0 for partition in found), found
         return found[0] if found else None
 
@@ -100,10 +100,10 @@ class Member:
         batches = [acknowledge.AcknowledgementBatch(r.first_offset, r.last_offset, kind) for r in ranges]
         topic = acknowledge.AcknowledgeTopic(self.topic_id, [acknowledge.AcknowledgePartition(0, batches)])
         request = ShareAcknowledgeRequest(self.group, self.id, self.session_epoch, renew, [topic])
-        answer = self.client.ask(request)
-        assert answer.error_code == 0, answer
+        response = self.client.ask(request)
+        assert response.error_code == 0, response
         self.session_epoch += 1
-        return answer.responses[0].partitions[0].error_code
+        return response.responses[0].partitions[0].error_code
 
     def start_offset(self) -> int:
         """The group's start offset, as last persisted. Everything before it is settled.
@@ -112,8 +112,8 @@ class Member:
         """
         topics = [DescribeShareGroupOffsetsRequestTopic(self.topic, [0])]
         groups = [DescribeShareGroupOffsetsRequestGroup(self.group, topics)]
-        answer = self.client.ask(DescribeShareGroupOffsetsRequest(groups))
-        return answer.groups[0].topics[0].partitions[0].start_offset
+        response = self.client.ask(DescribeShareGroupOffsetsRequest(groups))
+        return response.groups[0].topics[0].partitions[0].start_offset
 
 
 def produce(kafka: Cluster, topic: str, count: int = RECORDS) -> None:

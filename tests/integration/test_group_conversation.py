@@ -1,4 +1,4 @@
-"""A real 4.4.0 broker and the embedded one answer alike about members of share groups and classic groups.
+"""A real 4.4.0 broker and the embedded one response alike about members of share groups and classic groups.
 
 `test_share_conversation` compares all of share groups on 4.3.1. Here are the scripts about the life of groups, which
 4.4 changed: the next member of an empty share group doesn't wait for an assignment interval.
@@ -43,6 +43,8 @@ def embedded() -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize(
     "script", [a_members_life, two_members, members_in_turn, sessions_end, *classic_scripts.SCRIPTS]
 )
-def test_both_brokers_answer_alike(script: Script, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+def test_both_brokers_response_alike(
+    script: Script, real: tuple[str, int], embedded: tuple[str, int]
+) -> None:
     expected, found = tell_both(script, real, embedded)
     assert found == expected

@@ -51,5 +51,5 @@ async def test_consumer_leaves_while_its_coordinator_stops(start_cluster: StartC
 async def coordinator_of(cluster: Cluster) -> Node:
     async with Pool(NetSettings.parse(cluster.bootstrap)) as pool:
         await pool.bootstrap()
-        answer = await pool.ask(None, FindCoordinatorRequest(coordinator_keys=[_GROUP]))
-    return next(node for node in cluster.nodes if node.id == answer.coordinators[0].node_id)
+        response = await pool.ask(None, FindCoordinatorRequest(coordinator_keys=[_GROUP]))
+    return next(node for node in cluster.nodes if node.id == response.coordinators[0].node_id)

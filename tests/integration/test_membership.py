@@ -212,12 +212,12 @@ def test_an_assignment_in_a_lost_response_is_sent_again(
         driven.hurry()
         request = driven.member.next_heartbeat(driven.now)
         assert request is not None
-        answer = driven.client.ask(request)
-        if answer.assignment and answer.assignment.topic_partitions:
+        response = driven.client.ask(request)
+        if response.assignment and response.assignment.topic_partitions:
             break  # the member doesn't receive this response
-        driven.member.on_response(request, answer, driven.now)
+        driven.member.on_response(request, response, driven.now)
     assert not driven.assigned
-    driven.member.on_no_answer(driven.now)
+    driven.member.on_no_response(driven.now)
     until(lambda: bool(driven.assigned), driven)
     assert not any(isinstance(event, MembershipLost) for event in driven.events)
 

@@ -26,10 +26,10 @@ async def test_every_release(kafka: Cluster) -> None:
         connection = await pool.connection(metadata.brokers[0].node_id, purpose="fetch")
         require_share_groups(connection)
         assert connection.version_for(ShareFetchRequest) == (1 if kafka.release.startswith("4.1") else 2)
-        answer = await pool.ask(
+        response = await pool.ask(
             metadata.brokers[0].node_id, FindCoordinatorRequest(coordinator_keys=["group"])
         )
-        assert len(answer.coordinators) == 1
+        assert len(response.coordinators) == 1
 
 
 async def test_a_request_too_large_for_the_broker(kafka: Cluster) -> None:

@@ -1,7 +1,7 @@
 """A producer whose leaders stop cleanly while followers lag, and whose responses are lost: what it says is so.
 
-A leader that stops answers NOT_LEADER_OR_FOLLOWER to what it has appended and some follower doesn't have yet. The next
-leader may have it all the same. The log is read with another client.
+A leader that stops responds NOT_LEADER_OR_FOLLOWER to what it has appended and some follower doesn't have
+yet. The next leader may have it all the same. The log is read with another client.
 """
 
 from __future__ import annotations

@@ -103,14 +103,14 @@ class TestCrash:
         assert cluster.bootstrap == address
         assert _consume(cluster, "kept") == b"before the crash"
 
-    def test_a_frozen_broker_keeps_its_connections_and_answers_later(
+    def test_a_frozen_broker_keeps_its_connections_and_responses_later(
         self, start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cluster = start_cluster(NEWEST_RELEASE)
         node = cluster.nodes[0]
         node.pause()
         with monkeypatch.context() as patience:
-            patience.setattr("tools.kafka.wire.ANSWER_DEADLINE_S", 0.3)
+            patience.setattr("tools.kafka.wire.RESPONSE_DEADLINE_S", 0.3)
             with pytest.raises(TimeoutError):
                 requests.known_nodes(node.address())
         node.resume()
@@ -221,14 +221,14 @@ class TestSasl:
             )
 
 
-def test_a_run_replaces_a_broker_that_stops_answering(tmp_path: Path) -> None:
+def test_a_run_replaces_a_broker_that_stops_responding(tmp_path: Path) -> None:
     """The broker is frozen without the rig knowing, which looks like a deadlock from outside."""
     done = small_run(tmp_path, _FREEZING, "-rA", conftest=_WATCHED)
     told = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stdout
     assert "1 passed" in told
     assert "1 rerun" in told
-    assert "Kafka 4.1.2, node 1: it stopped answering (no answer to DescribeCluster" in told
+    assert "Kafka 4.1.2, node 1: it stopped responding (no response to DescribeCluster" in told
     assert "1 test run again: test_it.py::test_meets_it[4.1.2] passed" in told
     (evidence,) = (tmp_path / "stopped-brokers").glob("*/*")
     assert "ReplicaManager" in (evidence / "broker.log").read_text(encoding="utf-8")
@@ -239,7 +239,7 @@ _WATCHED = """
 from tests.integration.conftest import *
 import tools.kafka.health
 
-tools.kafka.health.ANSWER_DEADLINE_S = 3.0
+tools.kafka.health.RESPONSE_DEADLINE_S = 3.0
 """
 _FREEZING = """
     @pytest.mark.release("4.1.2")
@@ -248,7 +248,7 @@ _FREEZING = """
         if not mark.exists():
             mark.touch()
             os.kill(kafka.nodes[0].pid, signal.SIGSTOP)
-            assert 0, "as if it had waited for an answer"
+            assert 0, "as if it had waited for a response"
         fresh_topic()
     """
 

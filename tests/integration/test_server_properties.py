@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.kafka]
 def test_every_setting_of_a_real_broker_is_accepted(kafka: Cluster) -> None:
     with Talk(kafka.nodes[0].address()) as talk:
         request = DescribeConfigsRequest([DescribeConfigsResource(Resource.BROKER, "1", None)])
-        answer: Any = talk.quietly(request)
+        response: Any = talk.quietly(request)
     # A number that all accept, since the broker doesn't tell secrets and unset values.
-    given = {each.name: "1" for each in answer.results[0].configs}
+    given = {each.name: "1" for each in response.results[0].configs}
     assert len(given) > 250
     sort_properties(given, TABLES[Resource.BROKER])

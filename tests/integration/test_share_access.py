@@ -1,4 +1,4 @@
-"""A real 4.3.1 broker and an embedded one with the same ACLs answer clients without permissions alike."""
+"""A real 4.3.1 broker and an embedded one with the same ACLs response clients without permissions alike."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_both_brokers_refuse_the_same_requests(
 
 def test_all_three_authorization_errors_occurred(told: list[Entry]) -> None:
     """Must run after all of the above."""
-    assert codes([answer for _, answer in told]) >= {
+    assert codes([response for _, response in told]) >= {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

@@ -71,7 +71,7 @@ def told() -> list[Entry]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_both_brokers_answer_alike(
+def test_both_brokers_response_alike(
     name: str, real: tuple[str, int], embedded: tuple[str, int], told: list[Entry]
 ) -> None:
     expected, found = tell_both(SCRIPTS[name], real, embedded)
@@ -82,4 +82,4 @@ def test_both_brokers_answer_alike(
 def test_all_error_codes_occurred(told: list[Entry]) -> None:
     """Every error code occurred, and enough requests were sent. Must run after all of the above."""
     assert len(told) >= REQUESTS
-    assert codes([answer for _, answer in told]) - {0} == set(map(int, CODES))
+    assert codes([response for _, response in told]) - {0} == set(map(int, CODES))

@@ -56,7 +56,7 @@ class BothPushed(NamedTuple):
     release: str
     java: PushedMetrics
     ours: PushedMetrics
-    answers: list[tuple[str, ErrorCode]]
+    responses: list[tuple[str, ErrorCode]]
     """To the requests of `ask_and_push`."""
 
 
@@ -77,10 +77,10 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 async def ask_and_push(bootstrap: str) -> list[tuple[str, ErrorCode]]:
     """Requests in and out of turn, and invalid ones: what each was, and the error in its response."""
-    answers: list[tuple[str, ErrorCode]] = []
+    responses: list[tuple[str, ErrorCode]] = []
     async with Pool(NetSettings.parse(bootstrap, client_id="probe")) as pool:
         first = await pool.ask(None, GetTelemetrySubscriptionsRequest())
-        answers.append(("subscribe", ErrorCode(first.error_code)))
+        responses.append(("subscribe", ErrorCode(first.error_code)))
         known: dict[str, Any] = {
             "client_instance_id": first.client_instance_id,
             "subscription_id": first.subscription_id,
@@ -88,13 +88,13 @@ async def ask_and_push(bootstrap: str) -> list[tuple[str, ErrorCode]]:
         }
 
         async def subscribe(what: str) -> None:
-            answer = await pool.ask(None, GetTelemetrySubscriptionsRequest(first.client_instance_id))
-            answers.append((what, ErrorCode(answer.error_code)))
+            response = await pool.ask(None, GetTelemetrySubscriptionsRequest(first.client_instance_id))
+            responses.append((what, ErrorCode(response.error_code)))
 
         async def push(what: str, *, is_in_time: bool = True, **changes: Any) -> None:
             await anyio.sleep(1.1 * INTERVAL_MS / 1000 if is_in_time else 0)
-            answer = await pool.ask(None, PushTelemetryRequest(**{**known, **changes}))
-            answers.append((what, ErrorCode(answer.error_code)))
+            response = await pool.ask(None, PushTelemetryRequest(**{**known, **changes}))
+            responses.append((what, ErrorCode(response.error_code)))
 
         await subscribe("subscribe too soon")
         await push("push at once", is_in_time=False)
@@ -109,7 +109,7 @@ async def ask_and_push(bootstrap: str) -> list[tuple[str, ErrorCode]]:
         await push("push before terminating", is_in_time=False)
         await push("push and terminate", is_in_time=False, terminating=True)
         await push("push after that")
-    return answers
+    return responses
 
 
 def reason_missing(name: str) -> str | None:
@@ -147,8 +147,8 @@ def test_the_resource_has_the_same_attributes(both: BothPushed) -> None:
         assert len(pushed.attributes["group_member_id"]) == 22
 
 
-def test_brokers_answer_as_kafka_does(both: BothPushed) -> None:
-    assert both.answers == [
+def test_brokers_response_as_kafka_does(both: BothPushed) -> None:
+    assert both.responses == [
         ("subscribe", ErrorCode.NONE),
         ("subscribe too soon", ErrorCode.THROTTLING_QUOTA_EXCEEDED),
         ("push at once", ErrorCode.NONE),

@@ -12,7 +12,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kshare.engine.events import (
     Acquired,
-    Answered,
     Assigned,
     Damaged,
     Event,
@@ -23,6 +22,7 @@ from kshare.engine.events import (
     LeaseRenewed,
     Poisoned,
     Refused,
+    Responded,
     SessionEnded,
     Settled,
     Skipped,
@@ -35,8 +35,8 @@ from kshare.state.session import AckRange
 
 SAID = (AckRange(0, 9, b"\x01"), AckRange(10, 11, b"\x03\x00"))
 EVENTS: list[Event] = [
-    Answered("ShareFetch", 1, 0.02, None),
-    Answered("ShareFetch", 1, 3.0, "ConnectionLost"),
+    Responded("ShareFetch", 1, 0.02, None),
+    Responded("ShareFetch", 1, 3.0, "ConnectionLost"),
     Fetched(1, 12, 900),
     Acquired("orders", 0, 10, 1),
     Acquired("orders", 0, 2, 2),

@@ -27,23 +27,23 @@ from kshare.protocol.messages import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
 )
-from tests.fakes.peer import RANGES, Conversation, connected, peer, settings, versions_answer
+from tests.fakes.peer import RANGES, Conversation, connected, peer, settings, versions_response
 
 pytestmark = pytest.mark.anyio
 
 METADATA = MetadataRequest.VERSIONS[1]
 
 
-async def answer_metadata(talk: Conversation, name: str = "here", piece: int | None = None) -> None:
+async def response_metadata(talk: Conversation, name: str = "here", piece: int | None = None) -> None:
     header, _ = await talk.request(MetadataRequest)
-    answer = MetadataResponse(cluster_id=name)
-    await talk.send(encode_response(answer, header.request_api_version, header.correlation_id), piece)
+    response = MetadataResponse(cluster_id=name)
+    await talk.send(encode_response(response, header.request_api_version, header.correlation_id), piece)
 
 
 async def echo(talk: Conversation) -> None:
     await talk.greet()
     while True:
-        await answer_metadata(talk)
+        await response_metadata(talk)
 
 
 async def test_requests_use_the_highest_common_version() -> None:
@@ -51,12 +51,12 @@ async def test_requests_use_the_highest_common_version() -> None:
     asked: list[int] = []
 
     async def script(talk: Conversation) -> None:
-        await talk.greet(versions_answer(ranges))
+        await talk.greet(versions_response(ranges))
         while True:
             header, _ = await talk.request(MetadataRequest)
             assert header.client_id == "me"
             asked.append(header.request_api_version)
-            await talk.answer(header, MetadataResponse())
+            await talk.response(header, MetadataResponse())
 
     async with peer(script) as address, connected(settings(address, client_id="me")) as connection:
         await connection.ask(MetadataRequest([]))
@@ -78,7 +78,7 @@ async def test_requests_use_the_highest_common_version() -> None:
 async def test_response_arriving_one_byte_at_a_time(host: str) -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
-        await answer_metadata(talk, "slow", piece=1)
+        await response_metadata(talk, "slow", piece=1)
 
     async with peer(script, host=host) as address, connected(settings(address)) as connection:
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "slow"
@@ -112,7 +112,7 @@ async def test_each_caller_gets_its_own_response() -> None:
         await talk.greet()
         requests = [await talk.request(FindCoordinatorRequest) for _ in range(20)]
         for header, request in reversed(requests):
-            await talk.answer(header, FindCoordinatorResponse(host=request.key))
+            await talk.response(header, FindCoordinatorResponse(host=request.key))
 
     got: dict[str, str] = {}
 
@@ -169,14 +169,14 @@ async def test_responses_up_to_the_size_limit_are_received() -> None:
         await talk.greet()
         for size in (5_000_000, 5_000_001):
             header, _ = await talk.request(SaslAuthenticateRequest)
-            await talk.answer(header, SaslAuthenticateResponse(auth_bytes=bytes(size)))
+            await talk.response(header, SaslAuthenticateResponse(auth_bytes=bytes(size)))
 
     version = SaslAuthenticateRequest.VERSIONS[1]
     frame = encode_response(SaslAuthenticateResponse(auth_bytes=bytes(5_000_000)), version, 1)
     limit = len(frame) - 4
     async with peer(script) as address, connected(settings(address, max_response_bytes=limit)) as connection:
-        answer = await connection.ask(SaslAuthenticateRequest())
-        assert answer.auth_bytes == bytes(5_000_000)
+        response = await connection.ask(SaslAuthenticateRequest())
+        assert response.auth_bytes == bytes(5_000_000)
         with pytest.raises(ConnectionLost, match=f"{limit + 1} bytes announced, {limit} are allowed"):
             await connection.ask(SaslAuthenticateRequest())
 
@@ -186,7 +186,7 @@ async def test_undecodable_response_only_fails_its_own_request() -> None:
         await talk.greet()
         header, _ = await talk.request(MetadataRequest)
         await talk.send(struct.pack(">iiB", 5, header.correlation_id, 0))
-        await answer_metadata(talk, "fine")
+        await response_metadata(talk, "fine")
 
     async with peer(script) as address, connected(settings(address)) as connection:
         with pytest.raises(DecodeError):
@@ -197,7 +197,7 @@ async def test_undecodable_response_only_fails_its_own_request() -> None:
 async def test_end_of_stream_fails_every_request_and_is_reported_once() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
-        await answer_metadata(talk)
+        await response_metadata(talk)
         await talk.request(MetadataRequest)
 
     told: list[KshareError] = []
@@ -232,7 +232,7 @@ async def test_a_connection_that_was_usable_before_hints_at_nothing() -> None:
     async def script(talk: Conversation) -> None:
         if next(scripts):
             await talk.greet()
-            await answer_metadata(talk)
+            await response_metadata(talk)
             await talk.silence()
         await talk.request(ApiVersionsRequest)  # and then the connection ends
 
@@ -255,16 +255,16 @@ async def test_late_response_is_dropped() -> None:
         first, _ = await talk.request(MetadataRequest)
         second, _ = await talk.request(MetadataRequest)
         asked_twice.set()
-        await talk.answer(first, MetadataResponse(cluster_id="late"))
-        await talk.answer(second, MetadataResponse(cluster_id="in time"))
+        await talk.response(first, MetadataResponse(cluster_id="late"))
+        await talk.response(second, MetadataResponse(cluster_id="in time"))
         await echo_rest(talk)
 
     async def echo_rest(talk: Conversation) -> None:
         while True:
-            await answer_metadata(talk)
+            await response_metadata(talk)
 
     async with peer(script) as address, connected(settings(address)) as connection:
-        with pytest.raises(RequestTimedOut, match=r"didn't answer MetadataRequest within 0.05 s"):
+        with pytest.raises(RequestTimedOut, match=r"didn't respond to MetadataRequest within 0.05 s"):
             await connection.ask(MetadataRequest([]), timeout=0.05)
         assert connection.is_suspect
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "in time"
@@ -335,7 +335,7 @@ async def test_request_abandoned_before_it_is_sent_is_not_sent() -> None:
         for _ in range(2):
             header, request = await talk.request(FindCoordinatorRequest)
             seen.append(len(request.coordinator_keys))
-            await talk.answer(header, FindCoordinatorResponse())
+            await talk.response(header, FindCoordinatorResponse())
         await talk.silence()
 
     big = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 1000)
@@ -373,7 +373,7 @@ async def test_closing_does_not_wait_for_responses() -> None:
 
 
 async def test_exclusive_use_of_a_connection() -> None:
-    """Requests sent before are answered first; later ones wait."""
+    """Requests sent before get responses first; later ones wait."""
     seen: list[str] = []
 
     async def script(talk: Conversation) -> None:
@@ -381,7 +381,7 @@ async def test_exclusive_use_of_a_connection() -> None:
         while True:
             header, request = await talk.request(FindCoordinatorRequest)
             seen.append(request.key)
-            await talk.answer(header, FindCoordinatorResponse())
+            await talk.response(header, FindCoordinatorResponse())
 
     async def ask(key: str) -> None:
         await connection.ask(FindCoordinatorRequest(key=key), version=2)
@@ -432,7 +432,7 @@ async def talking(
     """A connection to a peer whose coordinator requests have one key each."""
 
     async def greeting(talk: Conversation) -> None:
-        await talk.greet(versions_answer(OLD_COORDINATORS))
+        await talk.greet(versions_response(OLD_COORDINATORS))
         await script(talk)
 
     async with peer(greeting) as address, connected(settings(address, **options)) as connection:
@@ -442,16 +442,16 @@ async def talking(
 async def say_keys(talk: Conversation) -> None:
     while True:
         header, request = await talk.request(FindCoordinatorRequest)
-        await talk.answer(header, FindCoordinatorResponse(host=request.key))
+        await talk.response(header, FindCoordinatorResponse(host=request.key))
 
 
 Following = Callable[[FindCoordinatorResponse], Request[Any] | None]
 
 
 def until(last: int, heard: list[str]) -> Following:
-    def go_on(answer: FindCoordinatorResponse) -> FindCoordinatorRequest | None:
-        heard.append(answer.host)
-        following = int(answer.host) + 1
+    def go_on(response: FindCoordinatorResponse) -> FindCoordinatorRequest | None:
+        heard.append(response.host)
+        following = int(response.host) + 1
         return coordinator(str(following)) if following <= last else None
 
     return go_on
@@ -460,11 +460,11 @@ def until(last: int, heard: list[str]) -> Following:
 async def converse(
     connection: Connection, request: Request[Any], following: Following, timeout: float | None = None
 ) -> None:
-    await connection.wait_for_reply(send(connection, request, following), timeout=timeout)
+    await connection.wait_for_response(send(connection, request, following), timeout=timeout)
 
 
 def send(connection: Connection, request: Request[Any], following: Following) -> PendingRequest:
-    return connection.send(request, on_reply=lambda _, answer: following(answer))
+    return connection.send(request, on_response=lambda _, response: following(response))
 
 
 async def test_request_chain_continues_until_the_callback_returns_none() -> None:
@@ -481,7 +481,7 @@ async def test_sent_request_leaves_before_it_is_awaited() -> None:
     async def script(talk: Conversation) -> None:
         header, request = await talk.request(FindCoordinatorRequest)
         seen.set()
-        await talk.answer(header, FindCoordinatorResponse(host=request.key))
+        await talk.response(header, FindCoordinatorResponse(host=request.key))
 
     heard: list[str] = []
     async with talking(script) as connection:
@@ -489,22 +489,22 @@ async def test_sent_request_leaves_before_it_is_awaited() -> None:
         await seen.wait()
         while not heard:
             await checkpoint()
-        await connection.wait_for_reply(waiting)
+        await connection.wait_for_response(waiting)
 
 
-async def test_wait_for_reply_raises_why_a_request_was_not_sent() -> None:
+async def test_wait_for_response_raises_why_a_request_was_not_sent() -> None:
     async with talking(say_keys) as connection:
         unfit = send(connection, FindCoordinatorRequest(key=7), until(0, []))  # type: ignore[arg-type]
         with pytest.raises(EncodeError):
-            await connection.wait_for_reply(unfit)
+            await connection.wait_for_response(unfit)
         unknown = send(connection, ListOffsetsRequest(), until(0, []))
         with pytest.raises(Unsupported, match="doesn't support ListOffsets"):
-            await connection.wait_for_reply(unknown)
+            await connection.wait_for_response(unknown)
         await connection.aclose()
         assert not connection.is_free
         late = send(connection, coordinator("0"), until(0, []))
         with pytest.raises(ConnectionLost, match="closed on this side"):
-            await connection.wait_for_reply(late)
+            await connection.wait_for_response(late)
 
 
 async def test_request_sent_during_exclusive_use_leaves_afterwards() -> None:
@@ -515,12 +515,12 @@ async def test_request_sent_during_exclusive_use_leaves_afterwards() -> None:
             waiting = send(connection, coordinator("0"), until(3, heard))
             assert (await exclusive(coordinator("exclusive"))).host == "exclusive"
             assert not heard
-        await connection.wait_for_reply(waiting)
+        await connection.wait_for_response(waiting)
     assert heard == ["0", "1", "2", "3"]
 
 
 @pytest.mark.lengthy
-async def test_other_requests_are_answered_during_a_chain() -> None:
+async def test_other_requests_get_responses_during_a_chain() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection, anyio.create_task_group() as tasks:
         tasks.start_soon(converse, connection, coordinator("0"), until(200, heard))
@@ -537,7 +537,7 @@ async def test_request_chain_waits_during_exclusive_use() -> None:
             seen.append(request.key)
             if request.key == "0":
                 await go.wait()
-            await talk.answer(header, FindCoordinatorResponse(host=request.key))
+            await talk.response(header, FindCoordinatorResponse(host=request.key))
 
     go = anyio.Event()
     async with talking(script) as connection, anyio.create_task_group() as tasks:
@@ -571,12 +571,12 @@ async def test_each_response_of_a_chain_has_its_own_timeout() -> None:
         for _ in range(5):
             header, request = await talk.request(FindCoordinatorRequest)
             await anyio.sleep(0.5)
-            await talk.answer(header, FindCoordinatorResponse(host=request.key))
+            await talk.response(header, FindCoordinatorResponse(host=request.key))
         await talk.silence()
 
     async with talking(script) as connection:
         begun = anyio.current_time()
-        with pytest.raises(RequestTimedOut, match=r"didn't answer FindCoordinatorRequest within 2 s"):
+        with pytest.raises(RequestTimedOut, match=r"didn't respond to FindCoordinatorRequest within 2 s"):
             await converse(connection, coordinator("0"), until(100, heard), timeout=2.0)
         assert len(heard) == 5
         assert anyio.current_time() - begun > 2.0 + 2.4, "the timeout restarts with each request"
@@ -586,7 +586,7 @@ async def test_each_response_of_a_chain_has_its_own_timeout() -> None:
 async def test_request_chain_ends_when_the_connection_closes() -> None:
     async def script(talk: Conversation) -> None:
         header, request = await talk.request(FindCoordinatorRequest)
-        await talk.answer(header, FindCoordinatorResponse(host=request.key))
+        await talk.response(header, FindCoordinatorResponse(host=request.key))
         await talk.request(FindCoordinatorRequest)
 
     async with talking(script) as connection:
@@ -614,7 +614,7 @@ async def test_large_request_of_a_chain_is_sent_whole() -> None:
         while True:
             header, request = await talk.request(FindCoordinatorRequest)
             sizes.append(sum(map(len, request.coordinator_keys)))
-            await talk.answer(header, FindCoordinatorResponse())
+            await talk.response(header, FindCoordinatorResponse())
 
     left = [parts, FindCoordinatorRequest(coordinator_keys=["y"]), None]
     async with peer(script) as address, connected(settings(address)) as connection:
@@ -632,7 +632,7 @@ async def test_peer_that_disconnects_during_a_request_of_a_chain() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         header, _ = await talk.request(FindCoordinatorRequest)
-        await talk.answer(header, FindCoordinatorResponse())
+        await talk.response(header, FindCoordinatorResponse())
         await talk.stream.receive()
 
     async with peer(script) as address, connected(settings(address)) as connection:

@@ -1,4 +1,4 @@
-"""Listeners that accept no connection or never answer: bounded waits, errors that name the listener, no busy loop."""
+"""Listeners that accept no connection or never response: bounded waits, errors that name the listener, no busy loop."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_request_timeout_also_limits_connecting(wall: Wall) -> None:
 
 
 @pytest.mark.lengthy
-async def test_listener_that_never_answers() -> None:
+async def test_listener_that_never_responses() -> None:
     async with peer(mute) as address:
         where = "{}:{}".format(*address)
         text = await why_not(settings(address, connect_timeout=2.0))
@@ -72,7 +72,7 @@ async def test_bootstrap_addresses_share_the_time(wall: Wall) -> None:
 
 
 @pytest.mark.lengthy
-async def test_broker_that_only_answers_api_versions_is_skipped() -> None:
+async def test_broker_that_only_responses_api_versions_is_skipped() -> None:
     """Repeated, because the order of addresses is random."""
     async with peer(silent) as first, peer(naming("lively")) as second:
         for _ in range(8):
@@ -83,14 +83,14 @@ async def test_broker_that_only_answers_api_versions_is_skipped() -> None:
 
 
 @pytest.mark.lengthy
-async def test_all_brokers_only_answer_api_versions() -> None:
+async def test_all_brokers_only_response_api_versions() -> None:
     async with peer(silent) as first, peer(silent) as second:
         with anyio.fail_after(DEADLINE_S):
             async with Pool(many(first, second, request_timeout=1.0)) as pool:
                 with pytest.raises(RequestTimedOut) as caught:
                     await pool.bootstrap()
     for host, port in (first, second):
-        assert f"{host}:{port} didn't answer MetadataRequest within" in str(caught.value)
+        assert f"{host}:{port} didn't respond to MetadataRequest within" in str(caught.value)
 
 
 @pytest.mark.lengthy
@@ -108,15 +108,15 @@ async def test_waiting_for_another_attempt_ends_at_the_own_deadline(wall: Wall) 
 
 @pytest.mark.lengthy
 async def test_broker_with_an_overdue_response_is_skipped() -> None:
-    """Its fetch connection timed out, so a request that any broker can answer is sent to another."""
+    """Its fetch connection timed out, so a request that any broker can respond is sent to another."""
 
-    async def answers_no_second_question(talk: Conversation) -> None:
+    async def responses_no_second_question(talk: Conversation) -> None:
         await naming("first")(talk)
 
     stalled = False
 
     async def stalling(talk: Conversation) -> None:
-        await (silent if stalled else answers_no_second_question)(talk)
+        await (silent if stalled else responses_no_second_question)(talk)
 
     async with peer(stalling) as first, peer(naming("other")) as second, Pool(settings(first)) as pool:
         assert await name_of(pool, None) == "first"
@@ -203,8 +203,8 @@ def test_outage_is_reported_at_intervals() -> None:
     )
     assert outage.on_failure("refused", 11.0 + AFTER_S) is None
     assert outage.is_on
-    told = outage.on_failure("no answer", 10.0 + AFTER_S + LOG_INTERVAL_S)
-    assert told == "broker:9092 has been unreachable for 33 s, after 4 attempts: no answer; trying again"
+    told = outage.on_failure("no response", 10.0 + AFTER_S + LOG_INTERVAL_S)
+    assert told == "broker:9092 has been unreachable for 33 s, after 4 attempts: no response; trying again"
     assert outage.on_success(50.0) == "broker:9092 is reachable again after 40 s and 4 failed attempts"
     assert not outage.is_on
     assert outage.on_success(51.0) is None

@@ -97,7 +97,7 @@ async def test_refused_login_is_not_retried_at_other_addresses() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         header, _ = await talk.request(SaslHandshakeRequest)
-        await talk.answer(header, SaslHandshakeResponse(34))
+        await talk.response(header, SaslHandshakeResponse(34))
 
     login = {"sasl_mechanism": "PLAIN", "username": "a", "password": "b"}
     async with peer(script) as one, Pool(settings(one, **login)) as pool:

@@ -20,7 +20,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from packaging.requirements import Requirement
 
-from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, UnreadableAnswer, Unsupported
+from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, UnreadableResponse, Unsupported
 from kshare.net import sasl
 from kshare.net.settings import MECHANISMS, NetSettings
 from kshare.protocol.message import Message, Request
@@ -32,7 +32,16 @@ from kshare.protocol.messages import (
     SaslHandshakeRequest,
     SaslHandshakeResponse,
 )
-from tests.fakes.peer import RANGES, Conversation, Script, connected, peer, refusal, settings, versions_answer
+from tests.fakes.peer import (
+    RANGES,
+    Conversation,
+    Script,
+    connected,
+    peer,
+    refusal,
+    settings,
+    versions_response,
+)
 from tests.net.cancelling import cancelled_at_each_await
 
 pytestmark = pytest.mark.anyio
@@ -46,31 +55,31 @@ def bearer(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> dict[str,
     return {"sasl_mechanism": "OAUTHBEARER", "token": token}
 
 
-async def choose(talk: Conversation, answer: SaslHandshakeResponse | None = None) -> str:
+async def choose(talk: Conversation, response: SaslHandshakeResponse | None = None) -> str:
     header, request = await talk.request(SaslHandshakeRequest)
     assert header.request_api_version == 1
-    await talk.answer(header, answer or SaslHandshakeResponse())
+    await talk.response(header, response or SaslHandshakeResponse())
     return request.mechanism
 
 
-async def take(talk: Conversation, answer: SaslAuthenticateResponse) -> bytes:
+async def take(talk: Conversation, response: SaslAuthenticateResponse) -> bytes:
     header, request = await talk.request(SaslAuthenticateRequest)
-    await talk.answer(header, answer)
+    await talk.response(header, response)
     return bytes(request.auth_bytes)
 
 
 async def serve_metadata(talk: Conversation) -> None:
     while True:
         header, _ = await talk.request(MetadataRequest)
-        await talk.answer(header, MetadataResponse())
+        await talk.response(header, MetadataResponse())
 
 
-def letting_in(*answers: SaslAuthenticateResponse, heard: list[bytes]) -> Script:
+def letting_in(*responses: SaslAuthenticateResponse, heard: list[bytes]) -> Script:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await choose(talk)
-        for answer in answers:
-            heard.append(await take(talk, answer))  # noqa: PERF401
+        for response in responses:
+            heard.append(await take(talk, response))  # noqa: PERF401
         await serve_metadata(talk)
 
     return script
@@ -132,7 +141,7 @@ async def test_token_function_that_returns_no_token(wrong: Callable[[], Any]) ->
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("response", "says"),
     [
         (SaslHandshakeResponse(UNSUPPORTED_MECHANISM, ["GSSAPI", "OTHER"]), "it offers GSSAPI, OTHER"),
         (SaslHandshakeResponse(UNSUPPORTED_MECHANISM), "it offers none"),
@@ -140,10 +149,10 @@ async def test_token_function_that_returns_no_token(wrong: Callable[[], Any]) ->
         (SaslHandshakeResponse(42), "INVALID_REQUEST"),
     ],
 )
-async def test_refused_mechanism(answer: SaslHandshakeResponse, says: str) -> None:
+async def test_refused_mechanism(response: SaslHandshakeResponse, says: str) -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
-        await choose(talk, answer)
+        await choose(talk, response)
         await talk.silence()
 
     async with peer(script) as address:
@@ -153,7 +162,7 @@ async def test_refused_mechanism(answer: SaslHandshakeResponse, says: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("options", "answers", "says"),
+    ("options", "responses", "says"),
     [
         (PLAIN, [SaslAuthenticateResponse(REFUSED, "wrong: hush")], "wrong: ***"),
         (PLAIN, [SaslAuthenticateResponse(REFUSED, None)], "SASL_AUTHENTICATION_FAILED"),
@@ -167,9 +176,9 @@ async def test_refused_mechanism(answer: SaslHandshakeResponse, says: str) -> No
     ],
 )
 async def test_refused_and_invalid_exchanges(
-    options: dict[str, Any], answers: list[SaslAuthenticateResponse], says: str
+    options: dict[str, Any], responses: list[SaslAuthenticateResponse], says: str
 ) -> None:
-    async with peer(letting_in(*answers, heard=[])) as address:
+    async with peer(letting_in(*responses, heard=[])) as address:
         problem = await refusal(settings(address, **options))
     assert isinstance(problem, AuthenticationFailed)
     assert says in str(problem)
@@ -179,7 +188,7 @@ async def test_refused_and_invalid_exchanges(
 async def test_broker_without_sasl_authenticate() -> None:
     async def script(talk: Conversation) -> None:
         ranges = {key: rest for key, rest in RANGES.items() if key != SaslAuthenticateRequest.API_KEY}
-        await talk.greet(versions_answer(ranges))
+        await talk.greet(versions_response(ranges))
         await choose(talk)
         await talk.silence()
 
@@ -210,14 +219,14 @@ def renewing(lifetime_ms: int, log: list[str], *, refuse_second: bool = False) -
         while True:
             header, request = await talk.request(Message)
             log.append(request.NAME.removesuffix("Request"))
-            answer: Message = MetadataResponse()
+            response: Message = MetadataResponse()
             if isinstance(request, SaslHandshakeRequest):
                 logins += 1
-                answer = SaslHandshakeResponse()
+                response = SaslHandshakeResponse()
             elif isinstance(request, SaslAuthenticateRequest):
                 code = REFUSED if refuse_second and logins > 1 else 0
-                answer = SaslAuthenticateResponse(code, session_lifetime_ms=lifetime_ms)
-            await talk.answer(header, answer)
+                response = SaslAuthenticateResponse(code, session_lifetime_ms=lifetime_ms)
+            await talk.response(header, response)
 
     return script
 
@@ -255,7 +264,7 @@ async def test_refused_reauthentication_closes_the_connection() -> None:
 
 
 @pytest.mark.lengthy
-async def test_unanswered_reauthentication_closes_the_connection() -> None:
+async def test_without_response_reauthentication_closes_the_connection() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await choose(talk)
@@ -271,7 +280,7 @@ async def test_unanswered_reauthentication_closes_the_connection() -> None:
         assert "timed out" in str(connection.close_reason)
 
 
-async def test_a_reauthentication_that_is_answered_undecodably_closes_the_connection() -> None:
+async def test_a_reauthentication_that_has_response_undecodably_closes_the_connection() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await choose(talk)
@@ -285,7 +294,7 @@ async def test_a_reauthentication_that_is_answered_undecodably_closes_the_connec
         with anyio.fail_after(20):
             await connection.wait_closed()
         for _ in range(2):
-            with pytest.raises(UnreadableAnswer, match="to SaslAuthenticate v2 can't be decoded"):
+            with pytest.raises(UnreadableResponse, match="to SaslAuthenticate v2 can't be decoded"):
                 await connection.ask(MetadataRequest([]))
 
 
@@ -324,8 +333,10 @@ async def test_gssapi(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a stub of the package: the order of tokens, and that the last one is sent though the context is complete."""
     monkeypatch.setitem(sys.modules, "gssapi", kerberos())
     heard: list[bytes] = []
-    answers = [b"more", b"\x07\x00\x10\x00", b""]
-    script = letting_in(*(SaslAuthenticateResponse(auth_bytes=answer) for answer in answers), heard=heard)
+    responses = [b"more", b"\x07\x00\x10\x00", b""]
+    script = letting_in(
+        *(SaslAuthenticateResponse(auth_bytes=response) for response in responses), heard=heard
+    )
     options = {"sasl_mechanism": "GSSAPI", "kerberos_domain_name": "broker.test"}
     async with peer(script) as address, connected(settings(address, **options)) as connection:
         await connection.ask(MetadataRequest([]))

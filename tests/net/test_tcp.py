@@ -53,7 +53,7 @@ async def test_address_that_accepts_is_used(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_silent_address_does_not_delay_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 192.0.2.0/24 is reserved for documentation: nothing answers there.
+    # 192.0.2.0/24 is reserved for documentation: nothing responses there.
     with listening() as open_one:
         monkeypatch.setattr(anyio, "getaddrinfo", resolving_to(("192.0.2.1", 9), open_one.getsockname()))
         with anyio.fail_after(DEADLINE_S):

@@ -65,7 +65,7 @@ async def polite(talk: Conversation) -> None:
     await talk.greet()
     while True:
         header, _ = await talk.request(MetadataRequest)
-        await talk.answer(header, MetadataResponse(cluster_id="safe"))
+        await talk.response(header, MetadataResponse(cluster_id="safe"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

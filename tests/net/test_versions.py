@@ -16,7 +16,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatRequest,
 )
 from kshare.protocol.messages.api_versions_response import ApiVersion, SupportedFeatureKey
-from tests.fakes.peer import RANGES, Conversation, connected, peer, refusal, settings, versions_answer
+from tests.fakes.peer import RANGES, Conversation, connected, peer, refusal, settings, versions_response
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ async def test_broker_that_only_knows_older_versions_of_api_versions(
         await talk.send(struct.pack(">ii", 4 + len(refused), correlation_id) + refused)
         header, _ = await talk.request(ApiVersionsRequest)
         asked.append(header.request_api_version)
-        await talk.answer(header, ApiVersionsResponse(api_keys=[ApiVersion(3, 0, 5)]))
+        await talk.response(header, ApiVersionsResponse(api_keys=[ApiVersion(3, 0, 5)]))
         await talk.silence()
 
     async with peer(script) as address, connected(settings(address)) as connection:
@@ -55,7 +55,7 @@ async def test_broker_that_refuses_the_version_it_offers() -> None:
     async def script(talk: Conversation) -> None:
         while True:
             header, _ = await talk.request(ApiVersionsRequest)
-            await talk.answer(header, ApiVersionsResponse(UNSUPPORTED_VERSION), version=0)
+            await talk.response(header, ApiVersionsResponse(UNSUPPORTED_VERSION), version=0)
 
     async with peer(script) as address:
         problem = await refusal(settings(address))
@@ -83,7 +83,7 @@ async def test_undecodable_response() -> None:
 
 
 @pytest.mark.lengthy
-async def test_peer_that_never_answers() -> None:
+async def test_peer_that_never_responses() -> None:
     async with peer(lambda talk: talk.silence()) as address:
         for options in ({"connect_timeout": 1.0}, {"request_timeout": 0.1}):
             problem = await refusal(settings(address, **options))
@@ -91,11 +91,11 @@ async def test_peer_that_never_answers() -> None:
             assert "ApiVersions" in str(problem)
 
 
-async def told(answer: ApiVersionsResponse) -> str:
+async def told(response: ApiVersionsResponse) -> str:
     """The error of `require_share_groups` for a broker with this response."""
 
     async def script(talk: Conversation) -> None:
-        await talk.greet(answer)
+        await talk.greet(response)
         await talk.silence()
 
     async with peer(script) as address, connected(settings(address)) as connection:
@@ -107,34 +107,36 @@ async def told(answer: ApiVersionsResponse) -> str:
 
 
 async def test_broker_with_share_groups() -> None:
-    assert await told(versions_answer()) == ""
-    assert await told(versions_answer(features={"share.version": 2})) == ""
+    assert await told(versions_response()) == ""
+    assert await told(versions_response(features={"share.version": 2})) == ""
 
 
 @pytest.mark.parametrize("missing", [ShareGroupHeartbeatRequest, ShareFetchRequest, ShareAcknowledgeRequest])
 async def test_broker_without_share_groups(missing: type[ShareFetchRequest]) -> None:
-    text = await told(versions_answer({key: rest for key, rest in RANGES.items() if key != missing.API_KEY}))
+    text = await told(
+        versions_response({key: rest for key, rest in RANGES.items() if key != missing.API_KEY})
+    )
     assert missing.NAME.removesuffix("Request") in text
     assert "Kafka 4.1 or newer" in text
 
 
 async def test_broker_with_other_versions_of_the_share_apis() -> None:
-    text = await told(versions_answer(RANGES | {ShareFetchRequest.API_KEY: (0, 0)}))
+    text = await told(versions_response(RANGES | {ShareFetchRequest.API_KEY: (0, 0)}))
     assert "supports ShareFetch v0, kshare v1 to v2" in text
     assert "upgrade the broker" in text
-    text = await told(versions_answer(RANGES | {ShareFetchRequest.API_KEY: (7, 8)}))
+    text = await told(versions_response(RANGES | {ShareFetchRequest.API_KEY: (7, 8)}))
     assert "v7 to v8" in text
     assert "upgrade kshare" in text
 
 
 async def test_share_groups_switched_off() -> None:
     for features in ({"share.version": 0}, {"metadata.version": 27}):
-        text = await told(versions_answer(features=features))
+        text = await told(versions_response(features=features))
         assert "kafka-features.sh" in text
         assert "upgrade --feature share.version=1" in text
 
 
 async def test_share_groups_cannot_be_switched_on() -> None:
-    answer = versions_answer(features={"metadata.version": 25})
-    answer.supported_features = [SupportedFeatureKey("share.version", 0, 0)]
-    assert "can't run share.version=1" in await told(answer)
+    response = versions_response(features={"metadata.version": 25})
+    response.supported_features = [SupportedFeatureKey("share.version", 0, 0)]
+    assert "can't run share.version=1" in await told(response)

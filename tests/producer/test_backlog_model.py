@@ -1,4 +1,4 @@
-"""Any answers, lost and late ones too: what is said of a record is so, whatever a broker did with it.
+"""Any responses, lost and late ones too: what is said of a record is so, whatever a broker did with it.
 
 A record that is confirmed is in the log, once, where its result says. One that "was not written" is never in the log.
 """
@@ -65,15 +65,15 @@ class Producing(RuleBasedStateMachine):
             self.sends.append((value, self.backlog.add("t", partition, NewRecord(value), self.now)[0]))
 
     @rule()
-    def the_answer_says_what_happened(self) -> None:
+    def the_response_says_what_happened(self) -> None:
         for batch, log, payload in self._requests():
             try:
                 offset, _ = log.append(payload)
             except Refused as refused:
-                self._answer(batch, refused.code)
+                self._response(batch, refused.code)
             else:
                 log.committed = log.end
-                self._answer(batch, ErrorCode.NONE, offset)
+                self._response(batch, ErrorCode.NONE, offset)
 
     @rule()
     def a_duplicate_is_reported_without_an_offset(self) -> None:
@@ -81,11 +81,11 @@ class Producing(RuleBasedStateMachine):
             try:
                 offset, is_known = log.append(payload)
             except Refused as refused:
-                self._answer(batch, refused.code)
+                self._response(batch, refused.code)
             else:
                 log.committed = log.end
                 code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if is_known else ErrorCode.NONE
-                self._answer(batch, code, -1 if is_known else offset)
+                self._response(batch, code, -1 if is_known else offset)
 
     @rule(code=st.sampled_from(AFTER))
     def an_error_follows_the_append(self, code: ErrorCode) -> None:
@@ -93,17 +93,17 @@ class Producing(RuleBasedStateMachine):
             try:
                 log.append(payload)
             except Refused as refused:
-                self._answer(batch, refused.code)
+                self._response(batch, refused.code)
             else:
-                self._answer(batch, code)
+                self._response(batch, code)
 
     @rule(code=st.sampled_from(BEFORE))
     def it_is_refused_before_it_is_appended(self, code: ErrorCode) -> None:
         for batch, _, _ in self._requests():
-            self._answer(batch, code)
+            self._response(batch, code)
 
     @rule(is_appended=st.booleans())
-    def the_answer_is_lost(self, is_appended: bool) -> None:
+    def the_response_is_lost(self, is_appended: bool) -> None:
         for batch, log, payload in self._requests():
             if is_appended:
                 with suppress(Refused):
@@ -184,7 +184,7 @@ class Producing(RuleBasedStateMachine):
         batches = self.backlog.ready(self.now)
         return [(one, self.logs[one.partition], self.backlog.take(one)) for one in batches]
 
-    def _answer(self, batch: PendingBatch, code: ErrorCode, offset: int = -1) -> None:
+    def _response(self, batch: PendingBatch, code: ErrorCode, offset: int = -1) -> None:
         verdict = verdict_on(code, is_transactional=False)
         if verdict is BatchVerdict.WRITTEN:
             self.backlog.confirm(batch, offset, -1)

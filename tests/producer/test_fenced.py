@@ -135,8 +135,8 @@ async def test_a_writer_claims_its_name_again(
 async def test_a_response_without_the_partition_leaves_the_outcome_open(
     kshare_broker: Broker, writer: NewWriter
 ) -> None:
-    def clear(answer: Any) -> None:
-        answer.responses.clear()
+    def clear(response: Any) -> None:
+        response.responses.clear()
 
     one = writer()
     await one.claim()

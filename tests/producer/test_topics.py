@@ -23,11 +23,11 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("is_listed", [False, True])
 async def test_a_topic_that_the_response_leaves_out(kshare_broker: Broker, is_listed: bool) -> None:
-    def change(answer: Any) -> None:
-        for topic in answer.topics:
+    def change(response: Any) -> None:
+        for topic in response.topics:
             topic.partitions.clear()
         if not is_listed:
-            answer.topics.clear()
+            response.topics.clear()
 
     kshare_broker.create_topic("orders")
     kshare_broker.faults.add(MetadataRequest, times=None, change=change)
@@ -40,8 +40,8 @@ async def test_a_topic_that_the_response_leaves_out(kshare_broker: Broker, is_li
 async def test_partitions_that_are_added_are_used(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hide(answer: Any) -> None:
-        for topic in answer.topics:
+    def hide(response: Any) -> None:
+        for topic in response.topics:
             del topic.partitions[1:]
 
     kshare_broker.create_topic("orders", 3)

@@ -23,7 +23,7 @@ def begun(state: TransactionState) -> Transaction:
     transaction = state.begin()
     state.on_adding(transaction)
     transaction.on_sent()
-    transaction.on_answer()
+    transaction.on_response()
     return transaction
 
 
@@ -33,7 +33,7 @@ def ask_to_end(state: TransactionState, transaction: Transaction, *codes: int | 
         was_open = state.on_ending(transaction)
         transaction.on_sent()
         if code is not None:
-            transaction.on_answer()
+            transaction.on_response()
             if code:
                 state.on_end_refused(transaction, code, was_open=was_open)
 

@@ -204,7 +204,7 @@ async def test_coordinator_that_was_never_reached_leaves_nothing_open(broker: Br
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("api", "version"), [(AddPartitionsToTxnRequest, 3), (EndTxnRequest, 4)])
 async def test_late_requests_of_a_transaction_change_nothing(broker: Broker, api: Any, version: int) -> None:
-    """A request that wasn't answered arrives when the next transaction is under way."""
+    """A request that got no response arrives when the next transaction is under way."""
     host, _, port = broker.bootstrap.rpartition(":")
     lost: list[Any] = []
     async with producer(broker, request_timeout=1) as opened:

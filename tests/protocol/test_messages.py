@@ -102,16 +102,16 @@ def test_null_that_the_version_does_not_allow_is_refused() -> None:
 def test_null_records_are_decoded_as_empty_and_never_encoded(version: int) -> None:
     """Kafka's schema forbids null records, but kfake sends them for partitions without data."""
     partition = PartitionData(3, acquired_records=[])
-    answer = ShareFetchResponse(responses=[ShareFetchableTopicResponse(b"t" * 16, [partition])])
-    data = bytearray(answer.encode(version))
+    response = ShareFetchResponse(responses=[ShareFetchableTopicResponse(b"t" * 16, [partition])])
+    data = bytearray(response.encode(version))
     assert data[-6:] == b"\x01\x01\x00\x00\x01\x00", "records, acquired, tags, tags, endpoints, tags"
     data[-6] = 0
     read = ShareFetchResponse.decode(bytes(data), version)
-    assert read == answer
+    assert read == response
     assert bytes(read.responses[0].partitions[0].records) == b""
     partition.records = None  # type: ignore[assignment]
     with pytest.raises(EncodeError, match="records"):
-        answer.encode(version)
+        response.encode(version)
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ async def test_rule_16_closing_settles_releases_ends_the_session_and_leaves() ->
 
 
 @pytest.mark.lengthy
-async def test_rule_16_closing_is_bounded_even_if_the_broker_stops_answering(
+async def test_rule_16_closing_is_bounded_even_if_the_broker_stops_responding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with TinyCluster("a").running() as cluster:
@@ -67,7 +67,7 @@ async def test_rule_16_closing_is_bounded_even_if_the_broker_stops_answering(
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, close_timeout=0.5) as source:
                 (await anext(aiter(source))).accept()
-                monkeypatch.setattr(tiny_cluster._Node, "_answer", say_nothing)
+                monkeypatch.setattr(tiny_cluster._Node, "_response", say_nothing)
 
 
 async def say_nothing(*_: object) -> None:

@@ -13,7 +13,7 @@
 11  an assignment may be newer than the metadata, and isn't sent twice
 12  the assignment arrives with a later heartbeat, so that heartbeat is sent soon
 13  a new group starts at the end, and only the group's own configuration changes that
-14  the group's coordinator answers requests for offsets, the share coordinator those for share state
+14  the group's coordinator responds to requests for offsets, the share coordinator those for share state
 15  one request of a session at a time; responses that arrive after a reset are dropped
 16  closing acknowledges, releases, ends the session and leaves the group, in bounded time
 """

@@ -47,10 +47,10 @@ class Strict(TinyBroker):
                 self.requests.append(request)
                 self.disconnect()
                 return ShareFetchResponse(error_code=error)
-            answer = await super().ask(request)
-            if isinstance(answer, ShareFetchResponse) and not answer.responses:
+            response = await super().ask(request)
+            if isinstance(response, ShareFetchResponse) and not response.responses:
                 await anyio.sleep(request.max_wait_ms / 1000 if self.park_s else 0)
-            return answer
+            return response
         finally:
             self.is_busy = False
 

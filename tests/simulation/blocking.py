@@ -29,7 +29,7 @@ class BlockingCode:
         self._mine, self._loops = Semaphore(0), Semaphore(0)
         """Whose turn it is."""
         self._asked: Callable[[], Awaitable[Any]] | None = None
-        self._answer: Callable[[], Any] = lambda: None
+        self._response: Callable[[], Any] = lambda: None
         self.is_killed = False
         self.outcome: Callable[[], Any] | None = None
         """Once the code has ended: returns what it has returned, or raises what it has raised."""
@@ -38,21 +38,21 @@ class BlockingCode:
 
     async def run(self) -> Any:
         """Returns what the code returns. If this task is cancelled meanwhile, the code is killed."""
-        answer: Callable[[], Any] = lambda: None  # noqa: E731
-        while (asked := self.go_on(answer)) is not None:
+        response: Callable[[], Any] = lambda: None  # noqa: E731
+        while (asked := self.go_on(response)) is not None:
             try:
-                answer = partial(_same, await asked())
+                response = partial(_same, await asked())
             except Exception as error:
-                answer = partial(_raise, error)
+                response = partial(_raise, error)
             except BaseException:
                 self.kill()
                 raise
         assert self.outcome is not None, "it has ended"
         return self.outcome()
 
-    def go_on(self, answer: Callable[[], Any]) -> Callable[[], Awaitable[Any]] | None:
+    def go_on(self, response: Callable[[], Any]) -> Callable[[], Awaitable[Any]] | None:
         """Let the code run until it waits for something, which is returned, or ends."""
-        self._answer = answer
+        self._response = response
         self._mine.release()
         self._loops.acquire()
         if self.outcome is not None:
@@ -74,7 +74,7 @@ class BlockingCode:
         self._mine.acquire()
         if self.is_killed:
             raise Killed
-        return self._answer()
+        return self._response()
 
     def _run(self) -> None:
         self._mine.acquire()

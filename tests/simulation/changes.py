@@ -195,7 +195,7 @@ class Changes:
             return
         self._note(f"{count} partitions")
         request = CreatePartitionsRequest([CreatePartitionsTopic(world.topic, count, None)], 1000)
-        await self._route(lambda router: router.ask_any(request, lambda answer: ()))
+        await self._route(lambda router: router.ask_any(request, lambda response: ()))
 
     # --- the group
 

@@ -26,7 +26,7 @@ from tests.simulation.planting import Defect, nothing, replace
 
 
 def leaving_is_tried_once() -> None:
-    for name in ("on_response", "on_no_answer"):
+    for name in ("on_response", "on_no_response"):
         _then_leave(name, getattr(Membership, name))
 
 
@@ -207,7 +207,7 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     ),
     (what_a_loop_has_left_is_kept, "kept", "keeps and renews the record of a loop that was left", 4),
     (closing_sends_nothing, "still locked", "ends its session without sending what is decided", 39),
-    (fetches_do_not_wait, "busy loop", "lets brokers answer fetches at once, and asks again", 42),
+    (fetches_do_not_wait, "busy loop", "lets brokers respond to fetches at once, and asks again", 42),
     (closing_does_not_wait, "left behind", "returns from `close` before it has ended", 15),
     (lost_responses_are_confirmed, "confirmed falsely", "takes a lost response for a confirmation", 20),
     (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 85),

@@ -102,7 +102,7 @@ class Promises:
         if not index:
             return None
         renewed = [
-            row.answered_at
+            row.responded_at
             for kind, row in self._sent.get((member, place), ())
             if kind == RENEW and row.error == 0 and row.at <= now
         ]
@@ -134,11 +134,11 @@ class Promises:
         settled = [
             row
             for kind, row in self._sent.get((entry.member, place), ())
-            if kind != RENEW and row.error == 0 and row.answered_at < entry.at
+            if kind != RENEW and row.error == 0 and row.responded_at < entry.at
         ]
         return bool(counted) and all(
             any(
-                since < row.answered_at
+                since < row.responded_at
                 # Otherwise it was a later one that was settled.
                 and bisect_right(times, since) == bisect_right(times, row.at)
                 for row in settled
@@ -177,8 +177,8 @@ class Promises:
             for kind, row in rows:
                 is_confirmed = kind == ACCEPT and row.error == 0 and member in members
                 if is_confirmed and (member, place) not in told:
-                    if not self._has_stalled(row.at - _CLOSING_S, row.answered_at):
-                        yield f"{place}: confirmed at {row.answered_at:.3f} to {member}"
+                    if not self._has_stalled(row.at - _CLOSING_S, row.responded_at):
+                        yield f"{place}: confirmed at {row.responded_at:.3f} to {member}"
                     break
 
     def _without_outcome(self) -> Iterator[str]:

@@ -117,7 +117,7 @@ class Judgement:
                     self._problem("lost", f"{place}: acknowledged as a gap by {row.member}")
                 elif kind == ACCEPT:
                     if row.error == 0:
-                        self._accepted[place] = min(self._accepted.get(place, inf), row.answered_at)
+                        self._accepted[place] = min(self._accepted.get(place, inf), row.responded_at)
                     if not is_other:
                         self._judge_accept(place, row)
                 elif kind == RELEASE and not is_other:
@@ -139,7 +139,7 @@ class Judgement:
             return
         latest = max((one.at for one in self._deliveries[place] if one.at <= row.at), default=inf)
         if latest > batch.committed_at or (row.member, place) in self._rejects:
-            return  # it was delivered again, or the answer of the broker was lost
+            return  # it was delivered again, or the response of the broker was lost
         if row.member in self._planners(number + 1, row.at):
             self._problem("forgotten", f"{place}: rejected, and released at {row.at:.3f} by {row.member}")
 

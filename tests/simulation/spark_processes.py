@@ -146,10 +146,10 @@ class Driver(Process):
             self.executor.kill()
 
 
-async def serve_settlements(group: str, answer: Callable[..., Awaitable[int]]) -> None:
+async def serve_settlements(group: str, response: Callable[..., Awaitable[int]]) -> None:
     """In place of a socket in a folder: the user is in the same program."""
     process: Any = current_process()
-    process.settle = answer
+    process.settle = response
     try:
         await anyio.sleep_forever()
     finally:

@@ -80,11 +80,11 @@ class Tap:
         """Whether a subclass has chosen this API."""
         return False
 
-    def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
+    def responded(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
         """What is sent instead of this response. `is_gone`: nobody waits for it any more."""
         yield Part(frame, _nothing)
 
-    def unanswered(self, asked: Asked) -> None:
+    def without_response(self, asked: Asked) -> None:
         """The broker won't respond."""
 
     def on_request_bytes(self, data: bytes) -> None:
@@ -107,13 +107,13 @@ class Tap:
             if asked is None or asked.request is None:
                 yield Part(frame, _nothing)
             else:
-                yield from self.answered(asked, frame, is_gone=is_gone)
+                yield from self.responded(asked, frame, is_gone=is_gone)
 
     def end(self) -> None:
         """The broker sends nothing more."""
         for one in self._asked.values():
             if one.request is not None:
-                self.unanswered(one)
+                self.without_response(one)
         self._asked.clear()
 
     def _frames(self, name: str) -> Iterator[bytes]:
@@ -153,18 +153,18 @@ class ShareTap(Tap):
             return asked.key != ProduceRequest.API_KEY
         return isinstance(asked.request, ShareAcknowledgeRequest) and not _settles(asked.request)
 
-    def unanswered(self, asked: Asked) -> None:
+    def without_response(self, asked: Asked) -> None:
         self._book.note_acks(asked.request, asked.at, None)
 
-    def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
+    def responded(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
         book = self._book
-        answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
-        settled = book.note_acks(asked.request, asked.at, answer)
-        fault = "gone" if is_gone else book.choose(answer)
-        acquired = book.note_acquired(asked.request, asked.at, answer, fault)
+        response = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
+        settled = book.note_acks(asked.request, asked.at, response)
+        fault = "gone" if is_gone else book.choose(response)
+        acquired = book.note_acquired(asked.request, asked.at, response, fault)
         if fault is not None:
             book.done[fault] += 1
-        self._tell(asked.request, answer, acquired, fault)
+        self._tell(asked.request, response, acquired, fault)
         if isinstance(asked.request, ShareFetchRequest) and not (acquired or _settles(asked.request)):
             self.note_idle(asked)
 
@@ -174,8 +174,8 @@ class ShareTap(Tap):
         if fault in UNKNOWABLE:
             lost()
         if fault == "corrupt batch":
-            book.spoil(answer)
-            frame = bytes(encode_response(answer, asked.version, int.from_bytes(frame[4:8], "big")))
+            book.spoil(response)
+            frame = bytes(encode_response(response, asked.version, int.from_bytes(frame[4:8], "big")))
         half = frame[4 : len(frame) // 2]
         match fault:
             case "undecodable response":
@@ -189,7 +189,7 @@ class ShareTap(Tap):
             case _:
                 yield Part(frame, lost)
 
-    def _tell(self, request: Any, answer: Any, acquired: list[Acquired], fault: str | None) -> None:
+    def _tell(self, request: Any, response: Any, acquired: list[Acquired], fault: str | None) -> None:
         def note(what: str) -> None:
             self._note(f"{self._owner} {what}", request.member_id)
 
@@ -202,10 +202,10 @@ class ShareTap(Tap):
                     note(f"acknowledges {where}: {_told(one.acknowledge_types)}")
         for got in acquired:
             note(f"gets {self._book.name(got.partition)}:{got.first}-{got.last}, delivery {got.delivery}")
-        if answer.error_code:
-            note(f"gets {error_name(answer.error_code)} ({type(answer).__name__})")
+        if response.error_code:
+            note(f"gets {error_name(response.error_code)} ({type(response).__name__})")
         if fault:
-            note(f"has a fault: {fault} ({type(answer).__name__})")
+            note(f"has a fault: {fault} ({type(response).__name__})")
 
 
 def _told(kinds: Iterable[int]) -> str:
@@ -255,7 +255,7 @@ class WriteTap(Tap):
         self._written |= batches
         return not is_new
 
-    def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
+    def responded(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
         if is_gone or self._random.random() >= self._rate():
             yield Part(frame, _nothing)
             return

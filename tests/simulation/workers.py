@@ -571,7 +571,7 @@ class WorkerWorld(World):
         for row in self.book.acknowledged:
             for offset in range(row.first, row.last + 1):
                 if row.kind_of(offset) == RENEW and row.error == 0:
-                    renewed[row.partition, offset].append(row.answered_at)
+                    renewed[row.partition, offset].append(row.responded_at)
         for process in self._workers():
             for begun in (one for runs in process.runs for one in runs.begun):
                 where = f"{TOPIC}[{begun.partition}]@{begun.offset}"

@@ -36,7 +36,7 @@ def main() -> None:
     stream = spark.readStream.format("kshare").options(**options).load().writeStream.format("noop")
     query = started(stream.queryName("packing").option("checkpointLocation", str(folder / "checkpoint")))
     eventually(lambda: not query.isActive or "_emitted_" in scraped(port), "the gauges are there")
-    # Progress is published by another thread than the one that answers requests.
+    # Progress is published by another thread than the one that responds to requests.
     eventually(lambda: not query.isActive or "_emitted_Number" in scraped(port), "the gauges have values")
     running = scraped(port)
     query.stop()

@@ -35,7 +35,7 @@ def main() -> None:
     folder, options = Path(sys.argv[1]), json.loads(sys.argv[2])
     spark = session()
     query: StreamingQuery | None = None
-    answer({"pyspark": pyspark.__version__})
+    response({"pyspark": pyspark.__version__})
     for line in sys.stdin:
         command, _, every = line.strip().partition(" ")
         if command == "start":
@@ -44,11 +44,11 @@ def main() -> None:
             query = started(writer.option("checkpointLocation", str(folder / "checkpoint")))
         elif query is not None:
             query.stop()
-        answer({"error": str((query and query.exception()) or "")})
+        response({"error": str((query and query.exception()) or "")})
     spark.stop()
 
 
-def answer(said: dict[str, str]) -> None:
+def response(said: dict[str, str]) -> None:
     sys.stdout.write(json.dumps(said) + "\n")
     sys.stdout.flush()
 

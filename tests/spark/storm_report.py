@@ -18,8 +18,8 @@ _HEAD = """# Spark: storms
 A query is repeatedly killed by SIGKILL, at each crash point in turn, while brokers are killed and restarted. The crash
 points are: planned (the source has returned an offset that Spark hasn't logged yet), logged (Spark has logged it and
 asks for the ranges), read (the rows are read, but not in the sink), written (they are in the sink, but Spark hasn't
-committed the batch), committed (Spark has, but the acceptance isn't sent yet), asking (it is being sent), answering
-(its response has arrived, but hasn't been read). With `settle=checkpoint`, asking and answering come between logged
+committed the batch), committed (Spark has, but the acceptance isn't sent yet), asking (it is being sent), responding
+(its response has arrived, but hasn't been read). With `settle=checkpoint`, asking and responding to come between logged
 and read.
 
 The groups' delivery limit is 10 instead of 5, because each crash costs acquired records a delivery: see
@@ -39,7 +39,7 @@ last fault before it acquired them (records of a driver killed just before a bro
 Who died: the source's runner / the driver with its JVM / both / none, but the sink raised / none, but a task failed in
 all its attempts. Tasks: failed in their first attempt / had their worker, its daemon or their executor killed. Doubled
 by the other's loss: the other consumer had them first, and lost its locks or its acceptance when a broker was killed.
-Doubled after the answer: the broker had confirmed the query's acceptance before, so this must not happen. With
+Doubled after the response: the broker had confirmed the query's acceptance before, so this must not happen. With
 `settle=checkpoint`, all others happened between Spark's offset log and the response to the acceptance.
 """,
     "journal": """## Over a real Spark, with a journal
@@ -65,7 +65,7 @@ _COLUMNS: dict[Section, tuple[str, ...]] = {
         *("brokers", "Spark", "settle", "group", "records"),
         *("planned", "logged", "read", "written", "committed", "asking", "answering"),
         *("who died", "tasks", "brokers killed", "doubled by the other's loss"),
-        *("lost", "emitted twice", "doubled after the answer"),
+        *("lost", "emitted twice", "doubled after the response"),
     ),
     "journal": (
         *("brokers", "Spark", "journal", "records", "crashes", "who died", "tasks", "brokers killed"),

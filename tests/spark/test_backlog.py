@@ -139,8 +139,8 @@ def test_read_committed_groups_see_no_further_than_the_first_open_transaction(br
 def test_an_error_names_the_missing_permission(broker: Broker) -> None:
     topic(broker, "denied")
 
-    def refuse(answer: DescribeConfigsResponse) -> None:
-        answer.results[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    def refuse(response: DescribeConfigsResponse) -> None:
+        response.results[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     broker.faults.add(DescribeConfigsRequest, change=refuse)
     with pytest.raises(NotAuthorized, match="DescribeConfigs on group of-denied"):

@@ -117,7 +117,7 @@ def standing_still(broker: Broker, *, for_ever: bool) -> Iterator[None]:
         sessions += request.share_session_epoch == 0
         if sessions > 1 and not for_ever:
             return False
-        request.max_records = 0  # brokers answer that at once
+        request.max_records = 0  # brokers respond to that at once
         return True
 
     fault = broker.faults.add(ShareFetchRequest, times=None, when=ask_for_nothing)

@@ -108,7 +108,7 @@ def test_a_released_and_redelivered_row_is_not_lost_with_its_older_lease() -> No
     stage.custody.settle_rows(PartitionRange(ORDERS, 5, 5), "release")
     stage.holdings.apply(stage.custody.complete(token))
     stage.acks.take(renewals=False)
-    stage.holdings.book.on_outcomes(stage.acks.on_answer(0))
+    stage.holdings.book.on_outcomes(stage.acks.on_response(0))
     stage.clock.now = 20.0
     stage.acquire(5, 5, 2)
     assert stage.custody.fresh == 51

@@ -12,7 +12,7 @@ from kshare.spark import jvm
 from tools.kafka.java import find_java
 
 
-def test_a_jvm_answers(spark: SparkSession, jvm_pid: int) -> None:
+def test_a_jvm_responses(spark: SparkSession, jvm_pid: int) -> None:
     assert '"main"' in (jvm.threads(jvm_pid) or "")
     assert (jvm.properties(jvm_pid) or {})["spark.app.name"] == spark.sparkContext.appName
 

@@ -295,13 +295,13 @@ def test_older_sparks(broker: Broker, is_told: bool) -> None:
     query.expect(20)
 
 
-def refuse_to_read(answer: OffsetFetchResponse) -> None:
-    for group in answer.groups:
+def refuse_to_read(response: OffsetFetchResponse) -> None:
+    for group in response.groups:
         group.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def refuse_to_write(answer: OffsetCommitResponse) -> None:
-    for topic in answer.topics:
+def refuse_to_write(response: OffsetCommitResponse) -> None:
+    for topic in response.topics:
         for row in topic.partitions:
             row.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 

@@ -45,9 +45,9 @@ def test_executors_come_and_go(orders_broker: Broker, tmp_path: Path, settle: st
         try:
             assert says(driver) == {"left": 0}
             fill(rig, 1)
-            answer(driver)
+            response(driver)
             assert says(driver) == {"left": 0}
-            answer(driver)
+            response(driver)
             found = says(driver)
         finally:
             driver.kill()
@@ -71,7 +71,7 @@ def says(driver: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
-def answer(driver: subprocess.Popen[str]) -> None:
+def response(driver: subprocess.Popen[str]) -> None:
     assert driver.stdin is not None
     driver.stdin.write("\n")
     driver.stdin.flush()

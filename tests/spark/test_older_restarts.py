@@ -58,12 +58,12 @@ class Restarts:
             ) as self.process,
         ):
             try:
-                assert self.answer() == {"pyspark": self.release}
+                assert self.response() == {"pyspark": self.release}
                 yield
             finally:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def answer(self) -> dict[str, str]:
+    def response(self) -> dict[str, str]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, (self.folder / "driver.log").read_text()[-2000:]
@@ -77,7 +77,7 @@ class Restarts:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{command}\n")
         self.process.stdin.flush()
-        return self.answer()
+        return self.response()
 
     def stop(self) -> None:
         self.report("stop")

@@ -25,7 +25,7 @@ def settle(book: PartitionAcks, broker: Broker) -> list[int]:
     while ranges := book.take(renewals=False):
         sizes.append(len(offsets_of(ranges)))
         assert all(one.last < following.first for one, following in pairwise(ranges))
-        book.on_answer(broker.answer(ranges))
+        book.on_response(broker.response(ranges))
     return sizes
 
 
@@ -101,7 +101,7 @@ def test_new_decisions_alternate_with_retried_pieces() -> None:
     book, (refused, other) = acks((0, 1023), (5000, 5009))
     refused.decide_held(ACCEPT)
     book.take(renewals=False)
-    book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    book.on_response(ErrorCode.INVALID_RECORD_STATE)
     turns = []
     for offset in range(5000, 5005):
         other.decide(offset, ACCEPT)
@@ -109,7 +109,7 @@ def test_new_decisions_alternate_with_retried_pieces() -> None:
             ranges = book.take(renewals=False)
             is_other = offsets_of(ranges) == {offset}
             turns.append(is_other)
-            book.on_answer(0 if is_other else ErrorCode.INVALID_RECORD_STATE)
+            book.on_response(0 if is_other else ErrorCode.INVALID_RECORD_STATE)
     assert sorted(turns) == [False] * 5 + [True] * 5, "retried pieces and new decisions alternate"
     assert other.count(SETTLED) == 5
     assert other.count(HELD) == 5
@@ -119,9 +119,9 @@ def test_piece_is_sent_again_while_the_coordinator_moves() -> None:
     book, (lease,) = acks((0, 7))
     lease.decide_held(ACCEPT)
     book.take(renewals=False)
-    book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    book.on_response(ErrorCode.INVALID_RECORD_STATE)
     piece = list(book.take(renewals=False))
-    assert book.on_answer(ErrorCode.NOT_COORDINATOR) == []
+    assert book.on_response(ErrorCode.NOT_COORDINATOR) == []
     assert book.take(renewals=False) == piece
 
 
@@ -133,11 +133,11 @@ def test_pieces_of_expired_leases_are_dropped() -> None:
     late.decide_held(ACCEPT)
     broker = Broker(set(range(0, 4000, 2)) | set(range(6000, 6010)))
     for _ in range(1500):
-        book.on_answer(broker.answer(book.take(renewals=False)))
+        book.on_response(broker.response(book.take(renewals=False)))
     book.expire(now=6.0)
     good.decide_held(ACCEPT)
     assert book.take(renewals=False) == [AckRange(6000, 6009, b"\x01")]
-    book.on_answer(0)
+    book.on_response(0)
     assert book.take(renewals=False) == []
     assert not book.has_decided
 
@@ -147,7 +147,7 @@ def test_decisions_made_while_a_piece_is_retried_are_sent_once() -> None:
     for offset in range(0, 100, 2):
         lease.decide(offset, ACCEPT)
     broker = Broker(set(range(100)) - {50})
-    book.on_answer(broker.answer(book.take(renewals=False)))
+    book.on_response(broker.response(book.take(renewals=False)))
     lease.decide_held(ACCEPT)
     settle(book, broker)
     assert broker.settled == set(range(100)) - {50}
@@ -162,7 +162,7 @@ def test_refused_renewal_of_one_lease_does_not_affect_the_others() -> None:
     renewed: list[Lease] = []
     while ranges := book.take(renewals=True):
         is_bad = bool(offsets_of(ranges) & set(range(100, 200)))
-        for outcome in book.on_answer(ErrorCode.INVALID_RECORD_STATE if is_bad else 0):
+        for outcome in book.on_response(ErrorCode.INVALID_RECORD_STATE if is_bad else 0):
             refused += outcome.not_renewed
             renewed += outcome.renewed
     assert refused == [leases[1]]

@@ -71,7 +71,7 @@ def test_ranges_ascend_after_released_records_were_redelivered(kind: int, is_ren
     for offset in (16, 18):
         lease.decide(offset, RELEASE)
     book.take(renewals=False)
-    book.on_answer(0)
+    book.on_response(0)
     for again in (Lease(P, 16, 16, 2), Lease(P, 18, 18, 2)):
         book.add(again)
         again.decide_held(kind)
@@ -112,7 +112,7 @@ def test_renewing_one_record_renews_all_held_records_of_its_lease() -> None:
     lease.decide(3, ACCEPT)
     lease.decide(5, RENEW)
     assert book.take(renewals=True) == [AckRange(0, 2, b"\x04"), AckRange(4, 9, b"\x04")]
-    assert book.on_answer(0)[0].renewed == (lease,)
+    assert book.on_response(0)[0].renewed == (lease,)
     assert lease.count(HELD) == 9
 
 
@@ -121,7 +121,7 @@ def test_renewals_are_sent_separately() -> None:
     for offset, kind in enumerate((ACCEPT, RENEW, RENEW, ACCEPT)):
         lease.decide(offset, kind)
     assert book.take(renewals=True) == [AckRange(1, 2, b"\x04")]
-    book.on_answer(0)
+    book.on_response(0)
     assert book.take(renewals=False) == [AckRange(0, 0, b"\x01"), AckRange(3, 3, b"\x01")]
 
 
@@ -132,7 +132,7 @@ def test_one_request_at_a_time() -> None:
     lease.decide(1, ACCEPT)
     assert book.is_under_way
     assert book.take(renewals=False) == []
-    book.on_answer(0)
+    book.on_response(0)
     assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
 
 
@@ -142,7 +142,7 @@ def test_decision_can_be_changed_until_it_is_sent() -> None:
     assert lease.decide(0, REJECT)
     assert book.take(renewals=False) == [AckRange(0, 0, b"\x03")]
     assert not lease.decide(0, ACCEPT)
-    book.on_answer(0)
+    book.on_response(0)
     assert lease.count(SETTLED) == 1
     assert not lease.decide(0, ACCEPT)
 
@@ -152,7 +152,7 @@ def test_confirmed_renewal_is_held_again() -> None:
     lease.decide_held(RENEW)
     other.decide_held(ACCEPT)
     book.take(renewals=True)
-    assert book.on_answer(0)[0].renewed == (lease,)
+    assert book.on_response(0)[0].renewed == (lease,)
     assert lease.count(HELD) == 10
 
 
@@ -161,7 +161,7 @@ def test_decision_during_a_renewal_is_kept() -> None:
     lease.decide_held(RENEW)
     book.take(renewals=True)
     assert lease.decide(1, ACCEPT)
-    book.on_answer(0)
+    book.on_response(0)
     assert lease.count(HELD) == 3
     assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
 
@@ -171,7 +171,7 @@ def test_accepting_all_includes_pending_renewals() -> None:
     lease.decide_held(RENEW)
     book.take(renewals=True)
     assert lease.decide_held(ACCEPT) == 4
-    book.on_answer(0)
+    book.on_response(0)
     assert book.take(renewals=False) == [AckRange(0, 3, b"\x01")]
 
 
@@ -181,7 +181,7 @@ def renew(book: PartitionAcks, broker: Broker) -> list[tuple[set[int], AckOutcom
     while ranges := book.take(renewals=True):
         offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
         error = 0 if offsets <= broker.acquired else ErrorCode.INVALID_RECORD_STATE
-        outcomes += [(offsets, outcome) for outcome in book.on_answer(error)]
+        outcomes += [(offsets, outcome) for outcome in book.on_response(error)]
     return outcomes
 
 
@@ -217,7 +217,7 @@ def test_what_is_accepted_while_a_lease_is_renewed_in_parts_is_sent() -> None:
     book, (lease,) = acks((0, 7))
     lease.decide_held(RENEW)
     book.take(renewals=True)
-    book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    book.on_response(ErrorCode.INVALID_RECORD_STATE)
     lease.decide(5, ACCEPT)
     left = set(range(8)) - {5}
     outcomes = renew(book, Broker(left))
@@ -231,7 +231,7 @@ def test_a_lease_is_renewed_although_a_record_of_it_is_to_be_renewed_again_meanw
     lease.decide(3, RENEW)
     assert book.take(renewals=True) == [AckRange(0, 7, b"\x04")]
     assert lease.decide(3, RENEW)
-    [outcome] = book.on_answer(0)
+    [outcome] = book.on_response(0)
     assert outcome.renewed == (lease,)
     assert book.take(renewals=True) == []
 
@@ -244,7 +244,7 @@ def test_broker_that_only_renews_parts_is_asked_a_few_times() -> None:
     while ranges := book.take(renewals=True):
         requests += 1
         is_whole = [(one.first, one.last) for one in ranges] == [(0, 7)]
-        for outcome in book.on_answer(ErrorCode.INVALID_RECORD_STATE if is_whole else 0):
+        for outcome in book.on_response(ErrorCode.INVALID_RECORD_STATE if is_whole else 0):
             renewed += outcome.renewed
     assert requests < 6
     assert renewed == []
@@ -259,7 +259,7 @@ def test_three_refusals_end_renewals_where_they_are_forbidden() -> None:
     requests = 0
     while book.take(renewals=True):
         requests += 1
-        outcomes += book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+        outcomes += book.on_response(ErrorCode.INVALID_RECORD_STATE)
     assert requests == 3
     assert [outcome.not_renewed for outcome in outcomes] == [tuple(leases)]
     assert [lease.count(HELD) for lease in leases] == [100, 100]
@@ -272,13 +272,13 @@ def test_refused_renewal_of_accepted_records_is_not_reported() -> None:
     lease.decide_held(RENEW)
     for _ in range(2):
         book.take(renewals=True)
-        book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+        book.on_response(ErrorCode.INVALID_RECORD_STATE)
     assert book.take(renewals=True)
     lease.decide_held(ACCEPT)
-    assert book.on_answer(ErrorCode.INVALID_RECORD_STATE) == []
+    assert book.on_response(ErrorCode.INVALID_RECORD_STATE) == []
     assert book.take(renewals=True) == []
     assert book.take(renewals=False) == [AckRange(0, 9, b"\x01")]
-    assert [outcome.error for outcome in book.on_answer(0)] == [0]
+    assert [outcome.error for outcome in book.on_response(0)] == [0]
 
 
 def test_offset_outside_the_lease_is_refused() -> None:
@@ -300,7 +300,7 @@ def test_lost_session_loses_everything_unsettled() -> None:
     book, (settled, sent, held) = acks((0, 9), (10, 19), (20, 29))
     settled.decide_held(ACCEPT)
     book.take(renewals=False)
-    book.on_answer(0)
+    book.on_response(0)
     sent.decide_held(ACCEPT)
     book.take(renewals=False)
     held.decide(22, REJECT)
@@ -329,7 +329,7 @@ def test_sent_acknowledgement_of_an_expired_lease_waits_for_its_response() -> No
     book.take(renewals=False)
     book.expire(now=6.0)
     assert lease.count(LOST) == 9
-    assert book.on_answer(0)[0].error == 0
+    assert book.on_response(0)[0].error == 0
     assert lease.count(SETTLED) == 1
 
 
@@ -341,7 +341,7 @@ def test_renewal_of_an_expired_lease_comes_too_late() -> None:
     book.expire(now=6.0)
     assert lease.count(LOST) == 2
     assert not lease.decide(1, ACCEPT)
-    assert [outcome.renewed for outcome in book.on_answer(0)] == [()]
+    assert [outcome.renewed for outcome in book.on_response(0)] == [()]
     assert lease.count(LOST) == 2
 
 
@@ -349,7 +349,7 @@ def test_done_leases_are_forgotten() -> None:
     book, (first, _) = acks((0, 9), (10, 19))
     first.decide_held(ACCEPT)
     book.take(renewals=False)
-    book.on_answer(0)
+    book.on_response(0)
     book.forget_done()
     assert [lease.first for lease in book.leases] == [10]
 
@@ -359,7 +359,7 @@ def test_rule_10_permanent_refusal_ends_at_once_with_its_reason(error: ErrorCode
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = book.take(renewals=False)
-    assert book.on_answer(error) == [AckOutcome(P, tuple(ranges), error)]
+    assert book.on_response(error) == [AckOutcome(P, tuple(ranges), error)]
     assert lease.count(LOST) == 10
     assert not book.has_decided
 
@@ -368,7 +368,7 @@ def test_acknowledgements_are_repeated_while_the_coordinator_moves() -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = list(book.take(renewals=False))
-    assert book.on_answer(ErrorCode.NOT_COORDINATOR) == []
+    assert book.on_response(ErrorCode.NOT_COORDINATOR) == []
     assert book.take(renewals=False) == ranges
 
 
@@ -397,7 +397,7 @@ def test_retries_settle_every_valid_record_and_refuse_only_lost_ones(
     blamed: set[int] = set()
     while ranges := book.take(renewals=False):
         assert all(one.last < following.first for one, following in itertools.pairwise(ranges))
-        for outcome in book.on_answer(broker.answer(ranges)):
+        for outcome in book.on_response(broker.response(ranges)):
             if outcome.error:
                 blamed |= {offset for one in outcome.ranges for offset in range(one.first, one.last + 1)}
     decided = offsets - undecided
@@ -454,9 +454,9 @@ def test_counter_equals_the_sum_over_the_leases(steps: list[tuple[int, int, str]
             case "t":
                 book.take(renewals=kind == RENEW)
             case "c":
-                book.on_answer(0)
+                book.on_response(0)
             case "u":
-                book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+                book.on_response(ErrorCode.INVALID_RECORD_STATE)
             case "r":
                 lease.decide_held(kind)
             case "s":

@@ -46,7 +46,7 @@ def unknown_id(topic_id: bytes, code: int = ErrorCode.UNKNOWN_TOPIC_ID) -> Metad
 
 
 class Desk:
-    """A view, the brokers' answers, and a clock."""
+    """A view, the brokers' responses, and a clock."""
 
     def __init__(self, *names: str, assigned: tuple[bytes, ...] = ()) -> None:
         self.view = ClusterView()
@@ -130,7 +130,7 @@ def test_one_request_at_a_time_and_stale_responses_are_dropped() -> None:
     given_up = desk.asked()
     assert desk.view.wake_at is None
     assert desk.view.request(desk.now + 9999) is None
-    desk.view.on_no_answer()
+    desk.view.on_no_response()
     current = desk.asked()
     assert desk.view.on_metadata(given_up, told(topic("orders", B, {})), desk.now) == []
     assert desk.view.name_of(B) is None
@@ -175,7 +175,7 @@ def test_pauses_grow_between_repeated_requests_and_shrink_after_a_quiet_period()
     for _ in range(8):
         desk.asked()
         at.append(desk.now)
-        desk.view.on_no_answer()
+        desk.view.on_no_response()
     pauses = [after - before for before, after in pairwise(at)]
     assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
     desk.now += 10
@@ -217,8 +217,8 @@ def test_names_and_ids_are_requested_separately() -> None:
         rows = request.topics or []
         assert len({row.name is None for row in rows}) == 1
         is_by_id = rows[0].name is None
-        answers = [unknown_id(row.topic_id) if is_by_id else unknown_name(row.name or "") for row in rows]
-        desk.view.on_metadata(request, told(*answers), desk.now)
+        responses = [unknown_id(row.topic_id) if is_by_id else unknown_name(row.name or "") for row in rows]
+        desk.view.on_metadata(request, told(*responses), desk.now)
 
 
 # --- leaders
@@ -338,7 +338,7 @@ def test_rule_11_new_assigned_partition_is_requested_until_it_is_known() -> None
     asked_at = desk.now
     assert desk.asked().topics == by_id(A)
     assert desk.now - asked_at <= 1.0
-    desk.view.on_no_answer()
+    desk.view.on_no_response()
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # a broker with outdated metadata
     assert not desk.is_calm
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6), 2: (1, 0)}))
@@ -364,7 +364,7 @@ def test_recreated_topic_is_found_after_its_old_id_is_refused() -> None:
     desk.view.on_moved([(A, 0), (A, 1)], [])
     assert desk.hear(unknown_id(A)) == []
     assert desk.asked().topics == by_name("orders")
-    desk.view.on_no_answer()
+    desk.view.on_no_response()
     assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
 
 
@@ -375,8 +375,8 @@ def test_deleted_topic_is_reported_after_the_grace_period() -> None:
     while not events and desk.now < start + 60:
         request = desk.asked()
         is_by_id = (request.topics or [])[0].name is None
-        answer = unknown_id(A) if is_by_id else unknown_name("orders")
-        events = desk.view.on_metadata(request, told(answer), desk.now)
+        response = unknown_id(A) if is_by_id else unknown_name("orders")
+        events = desk.view.on_metadata(request, told(response), desk.now)
         assert events or desk.view.name_of(A) == "orders"
     assert events == [TopicDeleted(A, "orders")]
     assert GRACE <= desk.now - start < GRACE + 2
@@ -390,8 +390,8 @@ def test_assigned_id_that_stays_unknown_is_reported_as_deleted() -> None:
     while not events and desk.now < start + 60:
         request = desk.asked()
         is_by_id = (request.topics or [])[0].name is None
-        answer = unknown_id(B) if is_by_id else topic("orders", A, {0: (1, 5), 1: (2, 6)})
-        events = desk.view.on_metadata(request, told(answer), desk.now)
+        response = unknown_id(B) if is_by_id else topic("orders", A, {0: (1, 5), 1: (2, 6)})
+        events = desk.view.on_metadata(request, told(response), desk.now)
     assert events == [TopicDeleted(B, None)]
     assert desk.view.missing_ids == frozenset()
 
@@ -423,7 +423,7 @@ def test_topic_reported_as_deleted_by_mistake_is_restored_while_assigned() -> No
     buried_at = desk.now
     assert desk.asked().topics == by_name("orders")
     assert desk.now - buried_at <= 2 * GRACE
-    desk.view.on_no_answer()
+    desk.view.on_no_response()
     assert desk.hear(topic("orders", A, {0: (1, 5)})) == [TopicDeleted(B, "orders")]
     assert desk.leader(A) == (1, 5)
     desk.now += MAX_AGE
@@ -464,16 +464,16 @@ def test_topic_that_is_being_created_is_requested_again() -> None:
 
 def test_error_response_changes_nothing() -> None:
     desk = Desk("orders")
-    answer = MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert desk.view.on_metadata(desk.asked(), answer, desk.now) == []
+    response = MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert desk.view.on_metadata(desk.asked(), response, desk.now) == []
     assert desk.asked().topics == by_name("orders")
 
 
 def test_rebootstrap_required_returns_to_the_bootstrap_servers() -> None:
     desk = knowing()
     desk.now += MAX_AGE
-    answer = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
-    assert desk.view.on_metadata(desk.asked(), answer, desk.now) == [Rebootstrap()]
+    response = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    assert desk.view.on_metadata(desk.asked(), response, desk.now) == [Rebootstrap()]
     assert (dict(desk.view.nodes), desk.leader()) == ({}, None)
     assert desk.asked().topics == by_name("orders")
 
@@ -514,14 +514,14 @@ def test_any_responses_cause_a_bounded_rate_of_requests_and_recovery(fates: list
         request = desk.asked()
         asked_at.append(desk.now)
         (row, *_) = request.topics or []
-        answers = [
+        responses = [
             topic("orders", C if fate == "recreated" else A, {0: (-1 if fate == "leaderless" else 1, 3)})
         ]
         if fate == "unknown":
-            answers = [unknown_name("orders")] if row.name else [unknown_id(row.topic_id)]
+            responses = [unknown_name("orders")] if row.name else [unknown_id(row.topic_id)]
         elif row.topic_id == C and fate != "recreated":
-            answers = [unknown_id(C)]
-        desk.view.on_metadata(request, told(*answers), desk.now)
+            responses = [unknown_id(C)]
+        desk.view.on_metadata(request, told(*responses), desk.now)
 
     for fate in fates:
         hear(fate)

@@ -41,7 +41,7 @@ ELSEWHERE = [
 
 
 class Desk:
-    """A member, the coordinator's answers, and a clock."""
+    """A member, the coordinator's responses, and a clock."""
 
     def __init__(self, *topics: str, rack: str | None = None, jitter: float = 1.0) -> None:
         self.member = Membership("group", MEMBER, topics or ["orders"], rack, jitter=jitter)
@@ -71,7 +71,7 @@ class Desk:
 
     def beat(self, epoch: int = 1, error: int = 0, **assigned: list[int]) -> list[MembershipEvent]:
         """Send the heartbeat that is due, and process this response."""
-        return self.member.on_response(self.sent(), answer(epoch, error, **assigned), self.now)
+        return self.member.on_response(self.sent(), response(epoch, error, **assigned), self.now)
 
     def wait(self) -> float:
         """Advance the clock until something is due; returns by how much."""
@@ -96,7 +96,7 @@ class Desk:
         return at
 
 
-def answer(epoch: int, error: int = 0, **assigned: list[int]) -> ShareGroupHeartbeatResponse:
+def response(epoch: int, error: int = 0, **assigned: list[int]) -> ShareGroupHeartbeatResponse:
     """`a=[0, 1]` assigns partitions of topic A, `none=[]` an empty assignment. Without either, there is none."""
     ids = {"a": A, "b": B}
     rows = [TopicPartitions(ids[name], numbers) for name, numbers in assigned.items() if name in ids]
@@ -132,7 +132,7 @@ def test_join_has_all_fields_and_later_heartbeats_only_the_epoch() -> None:
     desk.find()
     first = desk.sent()
     assert (first.member_epoch, first.subscribed_topic_names, first.rack_id) == (0, ["bills", "orders"], "r1")
-    assert desk.member.on_response(first, answer(4), desk.now) == [Joined(False)]
+    assert desk.member.on_response(first, response(4), desk.now) == [Joined(False)]
     assert desk.state is MembershipState.STABLE
     desk.wait()
     second = desk.sent()
@@ -171,7 +171,7 @@ def test_assignment_in_the_join_response_ends_frequent_heartbeats() -> None:
     assert desk.wait() == INTERVAL
 
 
-@pytest.mark.parametrize("first", [answer(1), answer(1, none=[])])
+@pytest.mark.parametrize("first", [response(1), response(1, none=[])])
 def test_member_without_partitions_sends_frequent_heartbeats_for_a_limited_time(
     first: ShareGroupHeartbeatResponse,
 ) -> None:
@@ -195,7 +195,7 @@ def test_assignment_after_kafkas_first_second_arrives_within_a_tenth_of_a_second
     desk = Desk()
     desk.find()
     joined_at = desk.now
-    desk.member.on_response(desk.sent(), answer(1), desk.now)
+    desk.member.on_response(desk.sent(), response(1), desk.now)
     beats = desk.beats_until(joined_at + 2)
     assert any(1.02 < at - joined_at < 1.1 for at in beats)
 
@@ -223,7 +223,7 @@ def test_unchanged_assignment_is_no_event() -> None:
 def test_coordinator_without_an_interval_is_not_flooded() -> None:
     desk = joined()
     desk.wait()
-    silent = answer(2)
+    silent = response(2)
     silent.heartbeat_interval_ms = 0
     desk.member.on_response(desk.sent(), silent, desk.now)
     assert desk.wait() >= DEFAULT_HEARTBEAT_TIMES.first_interval
@@ -239,11 +239,11 @@ def test_new_subscription_is_sent_at_once_followed_by_frequent_heartbeats() -> N
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["bills", "orders"])
     # The response to a changed subscription repeats the current assignment, which is no event.
-    assert desk.member.on_response(request, answer(3, a=[0, 1]), desk.now) == []
+    assert desk.member.on_response(request, response(3, a=[0, 1]), desk.now) == []
     assert desk.wait() == pytest.approx(0.1)
     request = desk.sent()
     assert request.subscribed_topic_names is None
-    assert desk.member.on_response(request, answer(4, a=[0, 1], b=[0]), desk.now) == [
+    assert desk.member.on_response(request, response(4, a=[0, 1], b=[0]), desk.now) == [
         AssignmentChanged({A: frozenset({0, 1}), B: frozenset({0})})
     ]
     assert desk.wait() == INTERVAL
@@ -255,7 +255,7 @@ def test_subscription_changed_during_a_heartbeat_is_sent_right_after_it() -> Non
     request = desk.sent()
     desk.member.subscribe(["bills"], desk.now)
     assert desk.member.wake_at is None
-    desk.member.on_response(request, answer(2), desk.now)
+    desk.member.on_response(request, response(2), desk.now)
     assert desk.wait() == 0
     assert desk.sent().subscribed_topic_names == ["bills"]
 
@@ -300,7 +300,7 @@ def test_removed_member_loses_its_assignment_and_joins_again_at_once(code: Error
     assert desk.wait() == 0
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (0, ["orders"])
-    assert desk.member.on_response(request, answer(9, none=[]), desk.now) == [Joined(True)]
+    assert desk.member.on_response(request, response(9, none=[]), desk.now) == [Joined(True)]
     assert desk.wait() == pytest.approx(0.1)
     assert desk.beat(10, a=[0, 1]) == [AssignmentChanged({A: frozenset({0, 1})})]
 
@@ -310,7 +310,7 @@ def test_membership_lost_during_a_long_pause_is_noticed_by_the_response() -> Non
     desk.now += 3600  # the process was stopped, and continued
     request = desk.sent()
     assert (request.member_epoch, desk.state) == (2, MembershipState.STABLE)
-    (lost,) = desk.member.on_response(request, answer(0, ErrorCode.UNKNOWN_MEMBER_ID), desk.now)
+    (lost,) = desk.member.on_response(request, response(0, ErrorCode.UNKNOWN_MEMBER_ID), desk.now)
     assert isinstance(lost, MembershipLost)
 
 
@@ -323,10 +323,10 @@ def test_join_that_kafka_4_1_fences_is_preceded_by_leaving() -> None:
     assert desk.wait() > 0
     clearing = desk.sent()
     assert (clearing.member_epoch, clearing.subscribed_topic_names) == (-1, None)
-    assert desk.member.on_response(clearing, answer(-1), desk.now) == []
+    assert desk.member.on_response(clearing, response(-1), desk.now) == []
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (0, ["orders"])
-    assert desk.member.on_response(request, answer(12), desk.now) == [Joined(True)]
+    assert desk.member.on_response(request, response(12), desk.now) == [Joined(True)]
 
 
 def test_clearing_ends_when_the_member_is_unknown() -> None:
@@ -367,7 +367,7 @@ def test_coordinator_is_found_again_after_a_pause(code: ErrorCode) -> None:
     desk.find()
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
-    assert desk.member.on_response(request, answer(2, a=[0, 1]), desk.now) == []
+    assert desk.member.on_response(request, response(2, a=[0, 1]), desk.now) == []
     assert desk.state is MembershipState.STABLE
     assert desk.last_error is None
 
@@ -412,7 +412,7 @@ def test_retriable_errors_are_retried(code: ErrorCode) -> None:
 def test_fatal_errors_end_the_membership(code: int) -> None:
     desk = Desk()
     desk.find()
-    refused = answer(0, code)
+    refused = response(0, code)
     refused.error_message = "the broker's words"
     (failed,) = desk.member.on_response(desk.sent(), refused, desk.now)
     assert isinstance(failed, Failed)
@@ -456,14 +456,14 @@ def test_missing_response_makes_the_next_heartbeat_complete() -> None:
     desk = joined()
     desk.wait()
     desk.sent()
-    desk.member.on_no_answer(desk.now)
+    desk.member.on_no_response(desk.now)
     assert desk.state is MembershipState.STABLE
     assert desk.wait() == pytest.approx(0.1)
     desk.find()
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
     # the response to it has the assignment that was lost
-    assert desk.member.on_response(request, answer(3, a=[0]), desk.now) == [
+    assert desk.member.on_response(request, response(3, a=[0]), desk.now) == [
         AssignmentChanged({A: frozenset({0})})
     ]
     assert desk.wait() == INTERVAL
@@ -473,7 +473,7 @@ def test_lost_subscription_is_sent_again_followed_by_frequent_heartbeats() -> No
     desk = joined()
     desk.member.subscribe(["bills"], desk.now)
     desk.sent()
-    desk.member.on_no_answer(desk.now)
+    desk.member.on_no_response(desk.now)
     desk.wait()
     desk.find()
     assert desk.beat(3, none=[]) == [AssignmentChanged({})]
@@ -483,7 +483,7 @@ def test_lost_subscription_is_sent_again_followed_by_frequent_heartbeats() -> No
 def test_connection_lost_between_heartbeats_does_not_advance_the_next_one() -> None:
     desk = joined()
     due = desk.member.wake_at
-    desk.member.on_no_answer(desk.now)
+    desk.member.on_no_response(desk.now)
     assert desk.member.wake_at == due
     desk.wait()
     assert desk.member.next_heartbeat(desk.now) is None
@@ -495,8 +495,8 @@ def test_response_to_an_abandoned_heartbeat_is_dropped() -> None:
     desk = joined()
     desk.wait()
     given_up = desk.sent()
-    desk.member.on_no_answer(desk.now)
-    late = answer(0, ErrorCode.UNKNOWN_MEMBER_ID)
+    desk.member.on_no_response(desk.now)
+    late = response(0, ErrorCode.UNKNOWN_MEMBER_ID)
     assert desk.member.on_response(given_up, late, desk.now) == []
     desk.wait()
     desk.find()
@@ -504,7 +504,7 @@ def test_response_to_an_abandoned_heartbeat_is_dropped() -> None:
     assert current.member_epoch == given_up.member_epoch
     assert desk.member.on_response(given_up, late, desk.now) == []
     assert desk.state is MembershipState.STABLE
-    assert desk.member.on_response(current, answer(2), desk.now) == []
+    assert desk.member.on_response(current, response(2), desk.now) == []
     assert desk.member.member_epoch == 2
 
 
@@ -512,7 +512,7 @@ def test_response_to_an_abandoned_coordinator_request_is_dropped() -> None:
     desk = Desk()
     given_up = desk.member.find_coordinator(desk.now)
     assert given_up is not None
-    desk.member.on_no_answer(desk.now)
+    desk.member.on_no_response(desk.now)
     row = FoundCoordinator("group", 7, "host", 9092, 0, None)
     assert desk.member.on_coordinator(given_up, FindCoordinatorResponse(coordinators=[row]), desk.now) == []
     assert desk.member.coordinator is None
@@ -528,7 +528,7 @@ def test_leave_is_sent_once() -> None:
     assert (request.member_epoch, request.subscribed_topic_names) == (-1, None)
     desk.member.leave(desk.now)
     assert desk.member.next_heartbeat(desk.now) is None
-    assert desk.member.on_response(request, answer(-1), desk.now) == []
+    assert desk.member.on_response(request, response(-1), desk.now) == []
     assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
     desk.member.leave(desk.now)
     assert desk.member.next_heartbeat(desk.now + 100) is None
@@ -555,7 +555,7 @@ def test_leaving_is_tried_again_where_the_coordinator_is_now(code: ErrorCode | N
     desk.member.leave(desk.now)
     if code is None:
         desk.sent()
-        desk.member.on_no_answer(desk.now)
+        desk.member.on_no_response(desk.now)
     else:
         assert desk.beat(error=code) == []
     assert desk.state is MembershipState.LEAVING
@@ -576,7 +576,7 @@ def test_leaving_is_given_up_after_a_few_seconds() -> None:
             desk.find(error=ErrorCode.COORDINATOR_NOT_AVAILABLE if attempts % 2 else 0)
         if desk.member.coordinator is not None:
             desk.sent()
-            desk.member.on_no_answer(desk.now)
+            desk.member.on_no_response(desk.now)
         attempts += 1
         assert attempts < 100
     assert (desk.state, desk.member.wake_at) == (MembershipState.FAILED, None)
@@ -588,7 +588,7 @@ def test_leaving_does_not_wait_for_a_pending_heartbeat() -> None:
     desk.wait()
     request = desk.sent()
     desk.member.leave(desk.now)
-    assert desk.member.on_response(request, answer(3, none=[]), desk.now) == []
+    assert desk.member.on_response(request, response(3, none=[]), desk.now) == []
     assert desk.state is MembershipState.LEAVING
     assert desk.sent().member_epoch == -1
 
@@ -639,7 +639,7 @@ def test_any_responses_leave_a_next_step_and_a_bounded_rate_of_heartbeats(
         if happening == "subscribe":
             member.subscribe([f"topic-{len(sent_at)}"], desk.now)
         elif happening == "idle-lost":
-            member.on_no_answer(desk.now)
+            member.on_no_response(desk.now)
         elif happening == "pause":
             desk.now += 3600
         if member.coordinator is None:
@@ -647,15 +647,15 @@ def test_any_responses_leave_a_next_step_and_a_bounded_rate_of_heartbeats(
         request = desk.sent()
         sent_at.append(desk.now)
         if happening == "late" and old is not None:
-            assert member.on_response(old, answer(77), desk.now) == []
+            assert member.on_response(old, response(77), desk.now) == []
         old = request
         if happening == "lost":
-            member.on_no_answer(desk.now)
+            member.on_no_response(desk.now)
         elif isinstance(happening, int):
-            member.on_response(request, answer(0, happening), desk.now)
+            member.on_response(request, response(0, happening), desk.now)
         else:
             epoch = -1 if request.member_epoch == -1 else request.member_epoch + 1
-            says = answer(epoch, a=[len(sent_at)]) if happening == "assign" else answer(epoch)
+            says = response(epoch, a=[len(sent_at)]) if happening == "assign" else response(epoch)
             member.on_response(request, says, desk.now)
             if request.member_epoch != -1:
                 assert (member.state, member.member_epoch) == (MembershipState.STABLE, epoch)

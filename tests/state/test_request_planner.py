@@ -166,7 +166,7 @@ TRANSCRIPTS = {
         accept 0 4
         > later 0.1 or 10 undecided
     """,
-    "lingering: not if a fetch will be answered at once": """
+    "lingering: not if a fetch will get its response at once": """
         brings 0 0-99
         accept 0 0-3
         full
@@ -194,7 +194,7 @@ TRANSCRIPTS = {
         < confirmed
         > fetch 100, wait 500, strictly
     """,
-    "confirmation: included in a fetch that will be answered at once": """
+    "confirmation: included in a fetch that will get its response at once": """
         brings 0 0-99
         accept 0 0-9
         commits
@@ -312,11 +312,11 @@ class Talk:
             for offset in range(max(first, lease.first), min(last, lease.last) + 1):
                 lease.decide(offset, kind)
 
-    def answer(self, *acquired: tuple[int, int, int], error: int = 0, lock_ms: int = 30_000) -> None:
-        """Answer the pending request with these ranges (partition, first, last), or this error for acknowledgements."""
+    def respond(self, *acquired: tuple[int, int, int], error: int = 0, lock_ms: int = 30_000) -> None:
+        """To the pending request: these ranges (partition, first, last), or this error for acknowledgements."""
         sent = self.session.under_way
         assert sent is not None
-        response: ShareFetchResponse | ShareAcknowledgeResponse
+        message: ShareFetchResponse | ShareAcknowledgeResponse
         if isinstance(sent.request, ShareFetchRequest):
             rows = {number: PartitionData(number, acknowledge_error_code=error) for _, number in sent.acks}
             for number, first, last in acquired:
@@ -324,19 +324,19 @@ class Talk:
                     AcquiredRecords(first, last, 1)
                 )
             topics = [ShareFetchableTopicResponse(TOPIC, list(rows.values()))]
-            response = ShareFetchResponse(responses=topics, acquisition_lock_timeout_ms=lock_ms)
+            message = ShareFetchResponse(responses=topics, acquisition_lock_timeout_ms=lock_ms)
         else:
             refused = [acknowledged.PartitionData(number, error_code=error) for _, number in sent.acks]
-            answers = [acknowledged.ShareAcknowledgeTopicResponse(TOPIC, refused)]
-            response = ShareAcknowledgeResponse(responses=answers, acquisition_lock_timeout_ms=lock_ms)
-        answer = self.session.on_answer(sent, response)
-        self.planner.on_answer(sent, answer, self.now)
-        for partition, code in answer.acknowledged.items():
-            self.partition_acks[partition].on_answer(code)
+            responses = [acknowledged.ShareAcknowledgeTopicResponse(TOPIC, refused)]
+            message = ShareAcknowledgeResponse(responses=responses, acquisition_lock_timeout_ms=lock_ms)
+        response = self.session.on_response(sent, message)
+        self.planner.on_response(sent, response, self.now)
+        for partition, code in response.acknowledged.items():
+            self.partition_acks[partition].on_response(code)
             self.partition_acks[partition].forget_done()
             if not self.partition_acks[partition].leases:
                 del self.partition_acks[partition]
-        for partition, data in answer.acquired:
+        for partition, data in response.acquired:
             acks = self.partition_acks.setdefault(partition, PartitionAcks(partition))
             for one in data.acquired_records:
                 acks.add(Lease(partition, one.first_offset, one.last_offset, 1, counter=self.counter))
@@ -347,7 +347,7 @@ class Talk:
         self.want(*wanted, number)
         before, self.demand = self.demand, DEMAND._replace(is_user_waiting=True)
         assert isinstance(self.next(), SentRequest)
-        self.answer((number, first, last))
+        self.respond((number, first, last))
         self.demand = before
 
     def do(self, line: str) -> None:
@@ -384,11 +384,11 @@ class Talk:
             case "not", ["confirming"]:
                 self.demand = self.demand._replace(is_confirming=False)
             case "<", ["confirmed" | "nothing"]:
-                self.answer()
+                self.respond()
             case "<", ["nothing,", "lock", lock_ms]:
-                self.answer(lock_ms=int(lock_ms))
+                self.respond(lock_ms=int(lock_ms))
             case "<", ["refused"]:
-                self.answer(error=121)
+                self.respond(error=121)
             case _:
                 raise AssertionError(f"{line!r} is not a valid line of a script")
 
@@ -481,7 +481,7 @@ def test_last_requests_settle_decided_records_and_end_the_session() -> None:
     sent = talk.planner.settle(0.0)
     assert sent is not None
     assert told(sent) == "acknowledge 0 accept 0-4"
-    talk.answer()
+    talk.respond()
     talk.decide(0, 5, 5, REJECT)
     last = talk.planner.end(0.0)
     assert told(last) == "acknowledge 0 reject 5"
@@ -495,7 +495,7 @@ def test_nothing_is_requested_while_a_request_is_pending() -> None:
     assert talk.session.under_way is sent
     with pytest.raises(ValueError, match="under way"):
         talk.next()
-    talk.answer()
+    talk.respond()
     assert isinstance(talk.next(), SentRequest)
 
 
@@ -549,10 +549,10 @@ def test_any_sequence_of_events(steps: list[Any]) -> None:
                     named = sorted(following.partitions & talk.session.wanted)
                     is_fetch = isinstance(following.request, ShareFetchRequest)
                     if is_fetch and named and count:
-                        talk.answer((named[0][1], offset, offset + count - 1), error=error)
+                        talk.respond((named[0][1], offset, offset + count - 1), error=error)
                         offset += count
                     else:
-                        talk.answer(error=error)
+                        talk.respond(error=error)
 
 
 def check(talk: Talk, following: SentRequest | NextCheck) -> None:

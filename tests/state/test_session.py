@@ -30,7 +30,7 @@ def session(*partitions: tuple[bytes, int]) -> ShareSession:
 
 def opened(*partitions: tuple[bytes, int]) -> ShareSession:
     made = session(*partitions)
-    made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
+    made.on_response(made.fetch(LIMITS, {}), ShareFetchResponse())
     return made
 
 
@@ -60,17 +60,17 @@ def test_address_of_a_moved_leader_is_returned(is_fetch: bool) -> None:
     moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if is_fetch:
         data = PartitionData(0, error_code=moved, current_leader=LeaderIdAndEpoch(7, 3))
-        response = fetched(((A, 0), data))
-        response.node_endpoints = [FetchingEndpoint(7, "seventh", 9092)]
-        answer = one.on_answer(one.fetch(LIMITS, {}), response)
+        said = fetched(((A, 0), data))
+        said.node_endpoints = [FetchingEndpoint(7, "seventh", 9092)]
+        response = one.on_response(one.fetch(LIMITS, {}), said)
     else:
         row = acknowledged.PartitionData(0, moved, None, acknowledged.LeaderIdAndEpoch(7, 3))
         topics = [acknowledged.ShareAcknowledgeTopicResponse(A, [row])]
         endpoints = [acknowledged.NodeEndpoint(7, "seventh", 9092)]
-        said = ShareAcknowledgeResponse(responses=topics, node_endpoints=endpoints)
-        answer = one.on_answer(one.acknowledge(ACCEPTED), said)
-    assert list(answer.leaders) == [Leader((A, 0), 7, 3)]
-    assert [(one.node_id, one.host, one.port) for one in answer.endpoints] == [(7, "seventh", 9092)]
+        refused = ShareAcknowledgeResponse(responses=topics, node_endpoints=endpoints)
+        response = one.on_response(one.acknowledge(ACCEPTED), refused)
+    assert list(response.leaders) == [Leader((A, 0), 7, 3)]
+    assert [(one.node_id, one.host, one.port) for one in response.endpoints] == [(7, "seventh", 9092)]
 
 
 def test_first_request_has_epoch_0_and_all_partitions() -> None:
@@ -102,7 +102,7 @@ def test_later_requests_increase_the_epoch_and_have_only_changes() -> None:
     sent = made.fetch(LIMITS, {})
     assert sent.request.share_session_epoch == 1
     assert named(sent.request) == {}
-    made.on_answer(sent, ShareFetchResponse())
+    made.on_response(sent, ShareFetchResponse())
     made.want([(A, 1), (B, 3)])
     assert made.has_partition_changes
     sent = made.fetch(LIMITS, {})
@@ -110,7 +110,7 @@ def test_later_requests_increase_the_epoch_and_have_only_changes() -> None:
     assert sent.request.share_session_epoch == 2
     assert named(sent.request) == {(B, 3): []}
     assert [(topic.topic_id, topic.partitions) for topic in sent.request.forgotten_topics_data] == [(A, [0])]
-    made.on_answer(sent, ShareFetchResponse())
+    made.on_response(sent, ShareFetchResponse())
     assert not made.has_partition_changes
 
 
@@ -125,10 +125,10 @@ def test_later_requests_increase_the_epoch_and_have_only_changes() -> None:
 )
 def test_rule_2_session_error_reopens_the_session(error: ErrorCode) -> None:
     made = opened()
-    answer = made.on_answer(
+    response = made.on_response(
         made.fetch(LIMITS, ACCEPTED), ShareFetchResponse(error_code=error, error_message="why")
     )
-    assert (answer.error, answer.message) == (error, "why")
+    assert (response.error, response.message) == (error, "why")
     assert not made.is_open
     sent = made.fetch(LIMITS, {})
     assert sent.request.share_session_epoch == 0
@@ -158,12 +158,12 @@ def test_rule_5_partition_in_an_acknowledgement_is_forgotten_later(by_fetch: boo
     made.want([(B, 0)])
     if by_fetch:
         sent = made.fetch(LIMITS, ACCEPTED)
-        made.on_answer(sent, fetched(((A, 0), PartitionData())))
+        made.on_response(sent, fetched(((A, 0), PartitionData())))
         assert isinstance(sent.request, ShareFetchRequest)
         assert sent.request.forgotten_topics_data == []
     else:
         sent = made.acknowledge(ACCEPTED)
-        made.on_answer(sent, ShareAcknowledgeResponse())
+        made.on_response(sent, ShareAcknowledgeResponse())
     assert named(sent.request) == ACCEPTED
     assert made.has_partition_changes
     request = made.fetch(LIMITS, {}).request
@@ -175,8 +175,8 @@ def test_an_acknowledgement_without_a_fetch_adds_no_partition() -> None:
     """The broker has forgotten the partition: unless it is added again, it returns no more records of it."""
     made = opened((A, 0))
     made.want([])
-    made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
-    made.on_answer(made.acknowledge(ACCEPTED), _acknowledged(0))
+    made.on_response(made.fetch(LIMITS, {}), ShareFetchResponse())
+    made.on_response(made.acknowledge(ACCEPTED), _acknowledged(0))
     assert not made.has_partition_changes
     made.want([(A, 0)])
     assert made.has_partition_changes
@@ -204,9 +204,9 @@ def test_rule_15_response_from_before_a_reset_is_dropped() -> None:
     made.reset()
     current = made.fetch(LIMITS, {})
     rows = fetched(((A, 0), PartitionData(acquired_records=[AcquiredRecords(0, 9, 1)])))
-    assert made.on_answer(late, rows) == SessionResponse()
+    assert made.on_response(late, rows) == SessionResponse()
     assert not made.is_open
-    assert made.on_answer(current, rows) != SessionResponse()
+    assert made.on_response(current, rows) != SessionResponse()
     assert made.is_open
 
 
@@ -215,8 +215,8 @@ def test_rule_16_closing_includes_the_last_acknowledgements() -> None:
     sent = made.close(ACCEPTED)
     assert sent.request.share_session_epoch == -1
     assert named(sent.request) == ACCEPTED
-    answer = made.on_answer(sent, _acknowledged(0))
-    assert answer.acknowledged == {(A, 0): 0}
+    response = made.on_response(sent, _acknowledged(0))
+    assert response.acknowledged == {(A, 0): 0}
     assert not made.is_open
 
 
@@ -226,23 +226,23 @@ def test_response_is_split_into_its_parts() -> None:
     acquired = PartitionData(records=b"r", acquired_records=[AcquiredRecords(10, 19, 2)])
     refused = PartitionData(acknowledge_error_code=ErrorCode.INVALID_RECORD_STATE)
     sent = made.fetch(LIMITS, {(A, 0): [AckRange(0, 9, b"\x01")], (B, 0): [AckRange(5, 5, b"\x02")]})
-    answer = made.on_answer(
+    response = made.on_response(
         sent, fetched(((A, 0), acquired), ((A, 1), moved), ((B, 0), refused), lock_ms=15000)
     )
-    assert answer.acknowledged == {(A, 0): 0, (B, 0): ErrorCode.INVALID_RECORD_STATE}
-    assert [partition for partition, _ in answer.acquired] == [(A, 0)]
-    assert answer.failed == {(A, 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    assert answer.leaders == [Leader((A, 1), 3, 17)]
-    assert answer.lock_ms == 15000
-    assert answer.unanswered == frozenset()
+    assert response.acknowledged == {(A, 0): 0, (B, 0): ErrorCode.INVALID_RECORD_STATE}
+    assert [partition for partition, _ in response.acquired] == [(A, 0)]
+    assert response.failed == {(A, 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    assert response.leaders == [Leader((A, 1), 3, 17)]
+    assert response.lock_ms == 15000
+    assert response.without_response == frozenset()
 
 
-def test_acknowledgement_without_a_response_is_unanswered() -> None:
+def test_acknowledgement_without_a_response_is_without_response() -> None:
     made = opened((A, 0), (B, 0))
     sent = made.acknowledge(ACCEPTED | {(B, 0): [AckRange(1, 1, b"\x01")]})
-    answer = made.on_answer(sent, _acknowledged(0))
-    assert answer.acknowledged == {(A, 0): 0}
-    assert answer.unanswered == {(B, 0)}
+    response = made.on_response(sent, _acknowledged(0))
+    assert response.acknowledged == {(A, 0): 0}
+    assert response.without_response == {(B, 0)}
 
 
 def test_unknown_leader_is_not_returned() -> None:
@@ -250,13 +250,13 @@ def test_unknown_leader_is_not_returned() -> None:
     moved = PartitionData(
         error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(-1, -1)
     )
-    assert made.on_answer(made.fetch(LIMITS, {}), fetched(((A, 0), moved))).leaders == []
+    assert made.on_response(made.fetch(LIMITS, {}), fetched(((A, 0), moved))).leaders == []
 
 
 def test_epoch_restarts_at_1_after_the_highest() -> None:
     made = opened()
     made._epoch = 2**31 - 1
-    made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
+    made.on_response(made.fetch(LIMITS, {}), ShareFetchResponse())
     assert made.fetch(LIMITS, {}).request.share_session_epoch == 1
 
 
@@ -280,9 +280,9 @@ def test_unexpected_or_repeated_partitions_are_ignored() -> None:
         ((A, 2), PartitionData(acquired_records=[AcquiredRecords(0, 1, 1)])),
         ((B, 0), PartitionData(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)),
     ]
-    answer = one.on_answer(sent, fetched(*rows))
-    assert [(partition, data.acquired_records[0].first_offset) for partition, data in answer.acquired] == [
+    response = one.on_response(sent, fetched(*rows))
+    assert [(partition, data.acquired_records[0].first_offset) for partition, data in response.acquired] == [
         ((A, 0), 0)
     ]
-    assert answer.unexpected == [(A, 0), (A, 2), (B, 0)]
-    assert not answer.failed
+    assert response.unexpected == [(A, 0), (A, 2), (B, 0)]
+    assert not response.failed

@@ -17,7 +17,7 @@ METRICS = b"metrics " * 100
 
 
 def subscription(**changes: Any) -> GetTelemetrySubscriptionsResponse:
-    answer = GetTelemetrySubscriptionsResponse(
+    response = GetTelemetrySubscriptionsResponse(
         client_instance_id=ID,
         subscription_id=7,
         accepted_compression_types=bytes([4, 3, 1, 2]),
@@ -27,8 +27,8 @@ def subscription(**changes: Any) -> GetTelemetrySubscriptionsResponse:
         requested_metrics=["*"],
     )
     for name, value in changes.items():
-        setattr(answer, name, value)
-    return answer
+        setattr(response, name, value)
+    return response
 
 
 def subscribed(**changes: Any) -> Telemetry:
@@ -185,9 +185,9 @@ def test_without_response_the_client_asks_again_after_the_interval() -> None:
     machine.on_no_response(NOW + 10)
     assert machine.state is TelemetryState.SUBSCRIBING
     assert machine.wake_at == NOW + 20
-    unanswered = Telemetry(NOW, lambda: 0.5)
-    unanswered.on_no_response(NOW)
-    assert unanswered.wake_at == NOW + DEFAULT_INTERVAL_S
+    without_response = Telemetry(NOW, lambda: 0.5)
+    without_response.on_no_response(NOW)
+    assert without_response.wake_at == NOW + DEFAULT_INTERVAL_S
 
 
 def test_the_terminating_push_is_due_at_once_and_is_the_last() -> None:

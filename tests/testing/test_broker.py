@@ -215,9 +215,9 @@ def test_altered_offsets_are_ignored_before_4_2(release: Release) -> None:
     with Broker(topics={"orders": 1}, release=release) as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         with plain_client((host, int(port))) as client:
-            answer = client.ask(AlterShareGroupOffsetsRequest("workers", topics))
+            response = client.ask(AlterShareGroupOffsetsRequest("workers", topics))
         is_carried_out = release != "4.1"
-        assert (answer.error_code, len(answer.responses)) == (0, is_carried_out)
+        assert (response.error_code, len(response.responses)) == (0, is_carried_out)
         assert broker.call(lambda: broker.state.share_groups.has("workers")) == is_carried_out
 
 

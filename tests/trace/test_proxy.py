@@ -29,7 +29,7 @@ class Witness:
     """An observer, and the tap of its only connection."""
 
     def __init__(self) -> None:
-        self.asked, self.answered = bytearray(), bytearray()
+        self.asked, self.responded = bytearray(), bytearray()
         self.ended_by_client: bool | None = None
         self.ended = anyio.Event()
         self.notes: list[str] = []
@@ -45,7 +45,7 @@ class Witness:
 
     def server_sends(self, data: memoryview, time: float) -> None:
         assert self.asked, "a response was seen before its request"
-        self.answered += data
+        self.responded += data
 
     def closed(self, time: float, *, by_client: bool) -> None:
         self.ended_by_client = by_client
@@ -96,7 +96,7 @@ def frame(number: int, size: int) -> bytes:
     return (len(body) + 8).to_bytes(4, "big") + b"\x03\xe7\0\0" + number.to_bytes(4, "big") + body
 
 
-def answer(number: int, size: int) -> bytes:
+def response(number: int, size: int) -> bytes:
     body = Random(size).randbytes(size)
     return (len(body) + 4).to_bytes(4, "big") + number.to_bytes(4, "big") + body
 
@@ -115,23 +115,23 @@ async def test_all_bytes_arrive_whichever_side_is_slow(
 ) -> None:
     """More bytes than all buffers hold, in both directions at once."""
     asked = b"".join(frame(number, 4_000_000) for number in range(3)) + frame(3, 0)
-    answers = b"".join(answer(number, 3_000_000) for number in range(4))
+    responses = b"".join(response(number, 3_000_000) for number in range(4))
     got: list[bytes] = []
 
     async def serve(stream: ByteStream) -> None:
         async with anyio.create_task_group() as tasks:
             got.append(await drink(stream, 100, FAST))
-            tasks.start_soon(stream.send, answers)
+            tasks.start_soon(stream.send, responses)
             got.append(await drink(stream, len(asked) - 100, server_pause))
 
     witness = Witness()
     async with between(security, serve, witness) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client.send, asked)
-            assert await drink(client, len(answers), client_pause) == answers
+            assert await drink(client, len(responses), client_pause) == responses
         await witness.ended.wait()
     assert b"".join(got) == asked == witness.asked
-    assert witness.answered == answers
+    assert witness.responded == responses
     assert witness.ended_by_client is False
     assert not witness.notes
 
@@ -142,7 +142,7 @@ async def test_one_request_at_a_time(security: tuple[Security, ssl.SSLContext | 
         for number in range(20):
             size = int.from_bytes(await reader.receive_exactly(4), "big")
             await reader.receive_exactly(size)
-            await stream.send(answer(number, number * 1000))
+            await stream.send(response(number, number * 1000))
         await anyio.sleep_forever()
 
     witness = Witness()
@@ -150,12 +150,12 @@ async def test_one_request_at_a_time(security: tuple[Security, ssl.SSLContext | 
         reader = BufferedByteReceiveStream(client)
         for number in range(20):
             await client.send(frame(number, 10))
-            expected = answer(number, number * 1000)
+            expected = response(number, number * 1000)
             assert await reader.receive_exactly(len(expected)) == expected
         await client.aclose()
         await witness.ended.wait()
     assert witness.ended_by_client is True
-    assert witness.answered == b"".join(answer(number, number * 1000) for number in range(20))
+    assert witness.responded == b"".join(response(number, number * 1000) for number in range(20))
 
 
 async def test_invalid_response_closes_the_connection_with_a_note(

@@ -38,19 +38,19 @@ HERE = ("127.0.0.1", 19093)
 def passed_on(
     stream: bytes, asked: list[RequestHead], sizes: list[int], here: tuple[str, int] = HERE
 ) -> bytes:
-    answers = ResponseStream({one.correlation_id: one for one in asked}, lambda host, port: here)
+    responses = ResponseStream({one.correlation_id: one for one in asked}, lambda host, port: here)
     out = bytearray()
     at = turn = 0
     while at < len(stream):
         size = sizes[turn % len(sizes)]
-        for piece in answers.feed(stream[at : at + size]):
+        for piece in responses.feed(stream[at : at + size]):
             out += piece
         at, turn = at + size, turn + 1
     return bytes(out)
 
 
-def framed(answer: Message, version: int, correlation_id: int) -> bytes:
-    return bytes(encode_response(answer, version, correlation_id))
+def framed(response: Message, version: int, correlation_id: int) -> bytes:
+    return bytes(encode_response(response, version, correlation_id))
 
 
 def records(size: int, endpoints: list[fetched.NodeEndpoint]) -> ShareFetchResponse:
@@ -83,16 +83,16 @@ MOVED: list[tuple[Message, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "version"), MOVED, ids=lambda one: type(one).__name__ if one else "")
-def test_addresses_become_those_of_the_proxy(answer: Message, version: int) -> None:
-    frame = framed(answer, version, 7)
-    out = passed_on(frame, [RequestHead(answer.API_KEY, version, 7)], [1000])
-    correlation_id, moved = decode_response(type(answer), version, memoryview(out)[4:])
+@pytest.mark.parametrize(("response", "version"), MOVED, ids=lambda one: type(one).__name__ if one else "")
+def test_addresses_become_those_of_the_proxy(response: Message, version: int) -> None:
+    frame = framed(response, version, 7)
+    out = passed_on(frame, [RequestHead(response.API_KEY, version, 7)], [1000])
+    correlation_id, moved = decode_response(type(response), version, memoryview(out)[4:])
     assert correlation_id == 7
     assert int.from_bytes(out[:4], "big") == len(out) - 4
     assert b"kafka-1" not in out
     assert HERE[0].encode() in out
-    assert moved != answer
+    assert moved != response
 
 
 @pytest.mark.parametrize("size", range(3985, 4015))

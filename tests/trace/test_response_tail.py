@@ -20,7 +20,7 @@ VERSION = 2
 BROKER, HERE = "kafka-1.example.com", "10.0.0.1"
 
 
-def answer(tags: dict[int, bytes], *endpoints: NodeEndpoint) -> ShareFetchResponse:
+def response(tags: dict[int, bytes], *endpoints: NodeEndpoint) -> ShareFetchResponse:
     """Too large to be held back completely."""
     data = PartitionData(0, records=bytes(2 * TAIL))
     return ShareFetchResponse(
@@ -44,7 +44,7 @@ def passed_on(sent: bytes) -> ShareFetchResponse:
 )
 @pytest.mark.parametrize("rack", [None, "a"])
 def test_unknown_tags_are_kept(tags: dict[int, bytes], rack: str | None) -> None:
-    frame = encode_response(answer(tags, NodeEndpoint(1, BROKER, 9092, rack)), VERSION, 7)
+    frame = encode_response(response(tags, NodeEndpoint(1, BROKER, 9092, rack)), VERSION, 7)
     came = passed_on(bytes(frame))
     assert came.node_endpoints == [NodeEndpoint(1, HERE, 5, rack)]
     found, _ = split_tags(came.unknown_tags, 0)
@@ -54,11 +54,11 @@ def test_unknown_tags_are_kept(tags: dict[int, bytes], rack: str | None) -> None
 
 def test_tags_of_an_address_are_kept() -> None:
     tags = join_tags({0: b"in another rack"})
-    frame = encode_response(answer({}, NodeEndpoint(1, BROKER, 9092, unknown_tags=tags)), VERSION, 7)
+    frame = encode_response(response({}, NodeEndpoint(1, BROKER, 9092, unknown_tags=tags)), VERSION, 7)
     assert passed_on(bytes(frame)).node_endpoints == [NodeEndpoint(1, HERE, 5, unknown_tags=tags)]
 
 
 def test_tail_without_addresses_is_recognized() -> None:
-    assert has_no_addresses(answer({}).encode(VERSION)[-TAIL:], VERSION)
-    assert not has_no_addresses(answer({}, NodeEndpoint(1, "k", 1)).encode(VERSION)[-TAIL:], VERSION)
-    assert not has_no_addresses(answer({0: b"new"}).encode(VERSION)[-TAIL:], VERSION)
+    assert has_no_addresses(response({}).encode(VERSION)[-TAIL:], VERSION)
+    assert not has_no_addresses(response({}, NodeEndpoint(1, "k", 1)).encode(VERSION)[-TAIL:], VERSION)
+    assert not has_no_addresses(response({0: b"new"}).encode(VERSION)[-TAIL:], VERSION)

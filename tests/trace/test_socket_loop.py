@@ -68,10 +68,16 @@ def test_requests_and_responses_are_inspected_in_order(
     def asked(data: memoryview, time: float) -> None:
         order.append(("asked", bytes(data)))
 
-    def answered(data: memoryview, time: float) -> None:
+    def responded(data: memoryview, time: float) -> None:
         order.append(("answered", bytes(data)))
 
-    for see, data in ((asked, b"1?"), (answered, b"1!"), (answered, b"!"), (asked, b"2?"), (answered, b"2!")):
+    for see, data in (
+        (asked, b"1?"),
+        (responded, b"1!"),
+        (responded, b"!"),
+        (asked, b"2?"),
+        (responded, b"2!"),
+    ):
         pump.look_later(see, passed(pump, pair, data))
     pump.look()
     assert b"".join(data for kind, data in order if kind == "asked") == b"1?2?"

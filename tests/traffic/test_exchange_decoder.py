@@ -45,9 +45,9 @@ def ids(exchanges: list[Exchange]) -> list[int]:
 def test_exchanges_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> None:
     talk = ExchangeDecoder(LINK)
     asked = b"".join(map(request, range(5)))
-    answered = b"".join(map(response, range(5)))
+    responded = b"".join(map(response, range(5)))
     done: list[Exchange] = []
-    for data, take in ((asked, talk.client_sends), (answered, talk.server_sends)):
+    for data, take in ((asked, talk.client_sends), (responded, talk.server_sends)):
         at = share = 0
         while at < len(data):
             size = sizes[share % len(sizes)]
@@ -116,11 +116,11 @@ def test_produce_without_acks_expects_no_response() -> None:
     talk = ExchangeDecoder(LINK)
     sent = bytes(encode_request(ProduceRequest(acks=0), 12, 1, None))
     (done,) = talk.client_sends(sent, 1.0)
-    assert not done.expects_answer
+    assert not done.expects_response
     assert talk.end(2.0) == []
 
 
-def test_refused_api_versions_is_answered_in_version_0() -> None:
+def test_refused_api_versions_has_response_in_version_0() -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(bytes(encode_request(ApiVersionsRequest(), 4, 1, None)), 1.0)
     refusal = bytes(encode_response(ApiVersionsResponse(error_code=35), 0, 1))
@@ -160,13 +160,13 @@ def test_unknown_version_is_reported() -> None:
     assert done.problem == "version 9 is unknown to kshare: 1 to 2 are supported"
 
 
-@pytest.mark.parametrize("is_answered", [True, False])
-def test_unanswered_requests_remain_at_the_end(is_answered: bool) -> None:
+@pytest.mark.parametrize("has_response", [True, False])
+def test_without_response_requests_remain_at_the_end(has_response: bool) -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(request(1), 1.0)
-    if is_answered:
+    if has_response:
         talk.server_sends(response(1), 1.0)
-    assert len(talk.end(2.0)) == (not is_answered)
+    assert len(talk.end(2.0)) == (not has_response)
 
 
 METADATA_OF_LIBRDKAFKA = bytes.fromhex("0003000d00000005000772646b61666b610000000000010000")
@@ -188,8 +188,8 @@ def test_surplus_bytes_of_a_request_are_counted() -> None:
 def test_surplus_bytes_of_a_response_are_counted() -> None:
     talk = ExchangeDecoder(Connection(1, "client", "broker"))
     talk.client_sends(bytes(encode_request(MetadataRequest(topics=None), 13, 5, "me")), 1.0)
-    answer = bytes(encode_response(MetadataResponse(cluster_id="c"), 13, 5)) + b"more"
-    (done,) = talk.server_sends((len(answer) - 4).to_bytes(4, "big") + answer[4:], 2.0)
+    response = bytes(encode_response(MetadataResponse(cluster_id="c"), 13, 5)) + b"more"
+    (done,) = talk.server_sends((len(response) - 4).to_bytes(4, "big") + response[4:], 2.0)
     assert (done.problem, done.request_surplus, done.response_surplus) == ("", 0, 4)
     assert isinstance(done.response, MetadataResponse)
     assert done.response.cluster_id == "c"

@@ -320,7 +320,8 @@ def test_odd_characters_are_refused_and_no_error_of_ours(start: StartConsole, br
 def test_an_empty_session_is_replaced(start: StartConsole) -> None:
     console = start()
     found = eventually(
-        lambda: console.request("/", headers={"Cookie": "kshare_session="}), lambda answer: answer[0] == 200
+        lambda: console.request("/", headers={"Cookie": "kshare_session="}),
+        lambda response: response[0] == 200,
     )[1]
     assert len(found["set-cookie"].partition(";")[0].partition("=")[2]) > 20
 
@@ -361,7 +362,7 @@ def test_allowed_hosts_are_compared_as_names_are(start: StartConsole) -> None:
 
 @pytest.mark.lengthy
 def test_guesses_of_passwords_keep_nobody_waiting(start: StartConsole, tmp_path: Path) -> None:
-    """A password is checked in a thread. While one is, the console answers others."""
+    """A password is checked in a thread. While one is, the console responds to others."""
     users = tmp_path / "users"
     users.write_text(user_line("anna", "correct horse", may_change=False))
     console = start(users=users)

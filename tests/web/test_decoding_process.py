@@ -88,7 +88,7 @@ def visit(url: str) -> HTTPConnection:
 
 @pytest.mark.lengthy
 @pytest.mark.usefixtures("patient")
-def test_a_console_that_stops_ends_the_process_and_answers(
+def test_a_console_that_stops_ends_the_process_and_responses(
     kshare_broker: Broker, started: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     kshare_broker.create_topic("orders", 1)
@@ -99,9 +99,9 @@ def test_a_console_that_stops_ends_the_process_and_answers(
         with running_console(kshare_broker.bootstrap, schema_registry=url) as console:
             visitor = visit(console.url)
             assert registry.asked.wait(DEADLINE_S)
-        answer = visitor.getresponse()
-        assert answer.status == 200
-        assert b"the console is being stopped" in answer.read()
+        response = visitor.getresponse()
+        assert response.status == 200
+        assert b"the console is being stopped" in response.read()
         assert [one.poll() is None for one in started] == [False]
     logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
     assert not [line for line in caplog.records if line.name.startswith("uvicorn")], caplog.text

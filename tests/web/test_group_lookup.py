@@ -31,12 +31,12 @@ def refused(console: RunningConsole, page: str) -> str:
     return unescape(eventually(lambda: console.request(page), lambda found: found[0] == 503)[2])
 
 
-def lose(answer: Any) -> None:
-    answer.groups = []
+def lose(response: Any) -> None:
+    response.groups = []
 
 
-def refuse(answer: Any) -> None:
-    for one in answer.groups:
+def refuse(response: Any) -> None:
+    for one in response.groups:
         one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 

@@ -33,9 +33,9 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
             {"Content-Type": "multipart/form-data; boundary=x", "Cookie": console.cookie()},
             encode_chunked=True,
         )
-        answer = connection.getresponse()
-        assert answer.status == 413
-        assert "at most" in answer.read().decode()
+        response = connection.getresponse()
+        assert response.status == 413
+        assert "at most" in response.read().decode()
         connection.close()
 
 

@@ -20,12 +20,12 @@ def test_each_reading_is_an_event_and_closing_does_not_wait(kshare_broker: Broke
     with running_console(kshare_broker.bootstrap) as console:
         stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
         stream.request("GET", "/events")
-        answer = stream.getresponse()
-        assert answer.getheader("content-type", "").startswith("text/event-stream")
-        assert answer.getheader("cache-control") == "no-store"
+        response = stream.getresponse()
+        assert response.getheader("content-type", "").startswith("text/event-stream")
+        assert response.getheader("cache-control") == "no-store"
         numbers: list[int] = []
         while len(numbers) < 3:
-            line = answer.readline().decode()
+            line = response.readline().decode()
             if line.startswith("data: "):
                 numbers.append(int(line.removeprefix("data: ")))
         assert numbers == sorted(set(numbers))
@@ -42,14 +42,14 @@ def test_many_pages_may_be_open_but_one_user_does_not_take_all(kshare_broker: Br
         for _ in range(41):
             stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
             stream.request("GET", "/events")
-            answer = stream.getresponse()
-            statuses.append(answer.status)
-            streams.append((stream, answer))
-            answer.readline()
+            response = stream.getresponse()
+            statuses.append(response.status)
+            streams.append((stream, response))
+            response.readline()
         assert statuses == [200] * 40 + [503]
         assert console.request("/health")[0] == 200
-        for stream, answer in streams:
-            answer.close()
+        for stream, response in streams:
+            response.close()
             stream.close()
 
 
@@ -62,9 +62,9 @@ def test_who_was_removed_hears_of_no_further_reading(kshare_broker: Broker, tmp_
     with running_console(kshare_broker.bootstrap, users=users) as console:
         stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
         stream.request("GET", "/events", headers=login)
-        answer = stream.getresponse()
-        while not answer.readline().startswith(b"data: "):
-            assert not answer.closed
+        response = stream.getresponse()
+        while not response.readline().startswith(b"data: "):
+            assert not response.closed
         users.write_text(user_line("bert", "secret-pass", may_change=False) + "\n")
-        answer.read()  # to the end
+        response.read()  # to the end
         stream.close()

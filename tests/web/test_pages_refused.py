@@ -42,17 +42,17 @@ def console(start: StartConsole) -> RunningConsole:
 def refusing(error: ErrorCode) -> Callable[[Any], None]:
     """Sets the error in all rows of a response."""
 
-    def rows(answer: Any) -> list[Any]:
+    def rows(response: Any) -> list[Any]:
         for name in ("groups", "coordinators", "results"):
-            if hasattr(answer, name):
-                return [one for one in getattr(answer, name) if _is_of_group(one)]
-        topics = getattr(answer, "topics", None) or getattr(answer, "responses", [])
+            if hasattr(response, name):
+                return [one for one in getattr(response, name) if _is_of_group(one)]
+        topics = getattr(response, "topics", None) or getattr(response, "responses", [])
         return [
             row for topic in topics for row in ([topic] if hasattr(topic, "error_code") else topic.partitions)
         ]
 
-    def change(answer: Any) -> None:
-        for row in rows(answer):
+    def change(response: Any) -> None:
+        for row in rows(response):
             row.error_code = error
 
     return change

@@ -1,7 +1,7 @@
 """Eight consumers compete for one partition, or four: on the embedded broker and a real one, alternately, in one run.
 
 A producer writes a record to each partition and waits for its acknowledgement before it continues. So every record is a
-separate batch, and most consumers are waiting at any time: this measures how fast the broker wakes and answers them.
+separate batch, and most consumers are waiting at any time: this measures how fast the broker wakes and responses them.
 The time is from the first record written to the last one received.
 """
 

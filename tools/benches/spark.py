@@ -119,9 +119,9 @@ def _view(source: str, records: int, **options: str) -> Mapping[str, float]:
     if source not in _warm:
         for number in range(_WARM_UPS):
             progress(f"spark: {source}, warming up {number + 1}/{_WARM_UPS}")
-            answer = spark().run("view", source, source_options, counts=not number)
-            if not number and answer["rows"] != records:
-                raise ValueError(f"{source} gave {answer['rows']:,} of {records:,} rows")
+            response = spark().run("view", source, source_options, counts=not number)
+            if not number and response["rows"] != records:
+                raise ValueError(f"{source} gave {response['rows']:,} of {records:,} rows")
         _warm.add(source)
     result = spark().run("view", source, source_options)
     return {_ROWS: records / result["seconds"], _CPU: 1e6 * result["cpu"] / records}

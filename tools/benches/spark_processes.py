@@ -42,8 +42,8 @@ class Spark:
     def run(self, name: str, source: str, options: Mapping[str, object], **extra: object) -> dict[str, Any]:
         given = {key: str(value) for key, value in options.items()}
         request = {"run": name, "format": source, "options": given, **extra}
-        answer: dict[str, Any] = json.loads(self._child.ask(json.dumps(request), _RUN_S))
-        return answer
+        response: dict[str, Any] = json.loads(self._child.ask(json.dumps(request), _RUN_S))
+        return response
 
 
 @functools.cache

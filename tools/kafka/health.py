@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.kafka import requests
 from tools.kafka.running import WatchedNode
 
-ANSWER_DEADLINE_S = 10.0
+RESPONSE_DEADLINE_S = 10.0
 _ATTEMPTS = 2
 """How often to ask: on a busy machine, one response may be late."""
 _DUMP_DEADLINE_S = 10.0
@@ -25,18 +25,18 @@ _DEADLOCK = re.compile(r"^Found (.*deadlock.*)$", re.MULTILINE | re.IGNORECASE)
 
 def complaint(node: WatchedNode, deadline: float | None = None) -> str | None:
     """Why this broker has to be replaced; None if it responds. `deadline` is for each response, in seconds."""
-    limit = ANSWER_DEADLINE_S if deadline is None else deadline
+    limit = RESPONSE_DEADLINE_S if deadline is None else deadline
     problem = ""
     for _ in range(_ATTEMPTS):
         if not node.is_running:
             return "its process ended unexpectedly"
         try:
-            requests.prove_answers(node.address(), limit)
+            requests.prove_responses(node.address(), limit)
         except OSError as error:
             problem = f"{error or type(error).__name__}"
         else:
             return None
-    return f"it stopped answering ({problem}; asked {_ATTEMPTS} times, {limit:g} s each)"
+    return f"it stopped responding ({problem}; asked {_ATTEMPTS} times, {limit:g} s each)"
 
 
 def keep_evidence(node: WatchedNode, folder: Path) -> str:

@@ -40,7 +40,7 @@ def find_java() -> Path:
 def major_version(java: Path) -> int | None:
     """The major version that this `java` reports, or None if it can't be run."""
     try:
-        answer = subprocess.run(
+        response = subprocess.run(
             [java, "-version"],
             capture_output=True,
             text=True,
@@ -50,7 +50,7 @@ def major_version(java: Path) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(\d+)', answer.stderr)
+    found = re.search(r'version "(\d+)', response.stderr)
     return int(found.group(1)) if found else None
 
 

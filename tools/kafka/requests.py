@@ -39,17 +39,17 @@ class RefusedError(RuntimeError):
 
 def known_nodes(address: Address, deadline: float | None = None) -> dict[int, Address]:
     """The live brokers according to the one at `address`: their ids, and their addresses on that listener."""
-    answer = wire.ask(address, _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS, deadline)
-    answer.skip(4)
-    _raise_for(answer.int16(), answer.text(), "DescribeCluster")
-    answer.text()
-    answer.int32()
+    response = wire.ask(address, _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS, deadline)
+    response.skip(4)
+    _raise_for(response.int16(), response.text(), "DescribeCluster")
+    response.text()
+    response.int32()
     nodes = {}
-    for _ in range(answer.array_length()):
-        node_id = answer.int32()
-        nodes[node_id] = (answer.text() or "", answer.int32())
-        answer.text()
-        answer.skip_tags()
+    for _ in range(response.array_length()):
+        node_id = response.int32()
+        nodes[node_id] = (response.text() or "", response.int32())
+        response.text()
+        response.skip_tags()
     return nodes
 
 
@@ -73,7 +73,7 @@ def prove_share_groups(address: Address) -> None:
                 raise
 
 
-def prove_answers(address: Address, deadline: float) -> None:
+def prove_responses(address: Address, deadline: float) -> None:
     """Raise OSError unless this broker responds to DescribeCluster and to an empty ShareFetch, even with an error."""
     for name, api, version, body in (
         ("DescribeCluster", _DESCRIBE_CLUSTER, 0, b"\0" + NO_TAGS),
@@ -82,7 +82,7 @@ def prove_answers(address: Address, deadline: float) -> None:
         try:
             wire.ask(address, api, version, body, deadline)
         except OSError as problem:
-            raise OSError(f"no answer to {name}: {problem}") from problem
+            raise OSError(f"no response to {name}: {problem}") from problem
 
 
 def _fetch_of_nothing() -> bytes:
@@ -99,54 +99,54 @@ def create_topic(
     """Create a topic. Any broker forwards this to the controller."""
     configs = array(text(key) + text(value) + NO_TAGS for key, value in settings.items())
     topic = text(name) + struct.pack(">ih", partitions, replicas) + array(()) + configs + NO_TAGS
-    answer = wire.ask(
+    response = wire.ask(
         address, _CREATE_TOPICS, 5, array([topic]) + struct.pack(">i?", _TIMEOUT_MS, False) + NO_TAGS
     )
-    answer.skip(4)
-    answer.array_length()
-    answer.text()
-    _raise_for(answer.int16(), answer.text(), f"creating the topic {name}")
+    response.skip(4)
+    response.array_length()
+    response.text()
+    _raise_for(response.int16(), response.text(), f"creating the topic {name}")
 
 
 def set_config(address: Address, kind: Resource, name: str, settings: Mapping[str, str]) -> None:
     """Set configurations, such as a group's share.auto.offset.reset. Brokers apply them a moment later."""
     configs = array(text(key) + bytes([_SET]) + text(value) + NO_TAGS for key, value in settings.items())
     resource = bytes([kind]) + text(name) + configs + NO_TAGS
-    answer = wire.ask(address, _INCREMENTAL_ALTER_CONFIGS, 1, array([resource]) + b"\0" + NO_TAGS)
-    answer.skip(4)
-    answer.array_length()
-    _raise_for(answer.int16(), answer.text(), f"configuring {name}")
+    response = wire.ask(address, _INCREMENTAL_ALTER_CONFIGS, 1, array([resource]) + b"\0" + NO_TAGS)
+    response.skip(4)
+    response.array_length()
+    _raise_for(response.int16(), response.text(), f"configuring {name}")
 
 
 def read_config(address: Address, kind: Resource, name: str, keys: Collection[str]) -> dict[str, str | None]:
     """The values of these configurations on the broker at `address`."""
     resource = bytes([kind]) + text(name) + array(map(text, keys)) + NO_TAGS
-    answer = wire.ask(address, _DESCRIBE_CONFIGS, 4, array([resource]) + bytes(2) + NO_TAGS)
-    answer.skip(4)
-    answer.array_length()
-    _raise_for(answer.int16(), answer.text(), f"reading the configuration of {name}")
-    answer.skip(1)
-    answer.text()
+    response = wire.ask(address, _DESCRIBE_CONFIGS, 4, array([resource]) + bytes(2) + NO_TAGS)
+    response.skip(4)
+    response.array_length()
+    _raise_for(response.int16(), response.text(), f"reading the configuration of {name}")
+    response.skip(1)
+    response.text()
     found = {}
-    for _ in range(answer.array_length()):
-        key = answer.text() or ""
-        found[key] = answer.text()
-        answer.skip(3)  # read-only, source, sensitive
-        answer.array_length()  # synonyms, not requested
-        answer.skip(1)
-        answer.text()
-        answer.skip_tags()
+    for _ in range(response.array_length()):
+        key = response.text() or ""
+        found[key] = response.text()
+        response.skip(3)  # read-only, source, sensitive
+        response.array_length()  # synonyms, not requested
+        response.skip(1)
+        response.text()
+        response.skip_tags()
     return found
 
 
 def _find_coordinator(address: Address, kind: int, key: str) -> Address:
-    answer = wire.ask(address, _FIND_COORDINATOR, 6, bytes([kind]) + array([text(key)]) + NO_TAGS)
-    answer.skip(4)
-    answer.array_length()
-    answer.text()
-    answer.int32()
-    found = (answer.text() or "", answer.int32())
-    _raise_for(answer.int16(), answer.text(), f"finding the coordinator of {key}")
+    response = wire.ask(address, _FIND_COORDINATOR, 6, bytes([kind]) + array([text(key)]) + NO_TAGS)
+    response.skip(4)
+    response.array_length()
+    response.text()
+    response.int32()
+    found = (response.text() or "", response.int32())
+    _raise_for(response.int16(), response.text(), f"finding the coordinator of {key}")
     return found
 
 
@@ -154,9 +154,9 @@ def _heartbeat(coordinator: Address, member: str, epoch: int) -> None:
     body = text(_PROBE_GROUP) + text(member) + struct.pack(">i", epoch) + text(None)
     # Subscribing is required; the topic need not exist.
     body += array([text(_PROBE_GROUP)]) + NO_TAGS
-    answer = wire.ask(coordinator, _SHARE_GROUP_HEARTBEAT, 1, body)
-    answer.skip(4)
-    _raise_for(answer.int16(), answer.text(), "joining a share group")
+    response = wire.ask(coordinator, _SHARE_GROUP_HEARTBEAT, 1, body)
+    response.skip(4)
+    _raise_for(response.int16(), response.text(), "joining a share group")
 
 
 def _raise_for(code: int, message: str | None, action: str) -> None:

@@ -9,26 +9,26 @@ import socket
 import struct
 from collections.abc import Iterable
 
-ANSWER_DEADLINE_S = 10.0
+RESPONSE_DEADLINE_S = 10.0
 _CLIENT = b"kshare-rig"
 
 Address = tuple[str, int]
 
 
-def ask(address: Address, api: int, version: int, body: bytes, deadline: float | None = None) -> Answer:
+def ask(address: Address, api: int, version: int, body: bytes, deadline: float | None = None) -> Response:
     """Send one request of a flexible version, and return the body of its response. Raises OSError if there is none.
 
     `deadline` is for each step (connecting, sending, reading), in seconds.
     """
     header = struct.pack(">hhih", api, version, 1, len(_CLIENT)) + _CLIENT + NO_TAGS
-    limit = ANSWER_DEADLINE_S if deadline is None else deadline
+    limit = RESPONSE_DEADLINE_S if deadline is None else deadline
     with socket.create_connection(address, timeout=limit) as connection:
         connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
         size = struct.unpack(">i", _read(connection, 4))[0]
-        answer = Answer(_read(connection, size))
-    answer.skip(4)  # the correlation id: there was only one request
-    answer.skip_tags()
-    return answer
+        response = Response(_read(connection, size))
+    response.skip(4)  # the correlation id: there was only one request
+    response.skip_tags()
+    return response
 
 
 def text(value: str | None) -> bytes:
@@ -58,7 +58,7 @@ def unsigned(value: int) -> bytes:
 NO_TAGS = unsigned(0)
 
 
-class Answer:
+class Response:
     """Reads a response from start to end."""
 
     def __init__(self, data: bytes) -> None:

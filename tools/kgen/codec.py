@@ -118,8 +118,8 @@ def emit_message(message: Message) -> str:
     base = {"request": "Request", "response": "Response"}.get(message.kind, "Message")
     lines += [f"from kshare.protocol.message import {base}"]
     if message.kind == "request":
-        answer = message.api_name + "Response"
-        lines += [f"from kshare.protocol.messages.{module_name(answer)} import {answer}"]
+        response = message.api_name + "Response"
+        lines += [f"from kshare.protocol.messages.{module_name(response)} import {response}"]
     names = sorted({name for code in codes for name in code.imports} | {"Buffer"})
     lines += ["from kshare.protocol.primitives import (", *(f"    {name}," for name in names), ")"]
     if rows:
@@ -175,8 +175,8 @@ def _constants(message: Message) -> list[str]:
         f"    FLEXIBLE: ClassVar[tuple[int, int]] = ({flexible.first}, {flexible.last})",
     ]
     if message.kind == "request":
-        answer = message.api_name + "Response"
-        lines += [f"    RESPONSE: ClassVar[type[{answer}]] = {answer}"]
+        response = message.api_name + "Response"
+        lines += [f"    RESPONSE: ClassVar[type[{response}]] = {response}"]
     return [*lines, ""]
 
 

@@ -1,6 +1,6 @@
-"""A pytest plugin that detects brokers which stop answering, replaces them, and reports them at the end of the run.
+"""A pytest plugin that detects brokers which stop responding, replaces them, and reports them at the end of the run.
 
-Every broker of this process is checked before each test, and when a test has failed. If one doesn't answer, its thread
+Every broker of this process is checked before each test, and when a test has failed. If one doesn't respond, its thread
 dump, log and settings are kept. Then every fixture is torn down, so that the brokers are killed and the next test
 starts new ones. A test that failed because of it is run once more, and its first failure counts as "rerun".
 """
@@ -96,14 +96,14 @@ class BrokerWatch:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """If a broker doesn't answer, a failure doesn't count as one of the test, but only once per test."""
+        """If a broker doesn't respond, a failure doesn't count as one of the test, but only once per test."""
         report = yield
         if report.failed:
             if not self._current:
                 self._check_brokers(item.nodeid, has_failed=True)
             if self._current and not self._is_second_run:
                 report.outcome = RERUN
-                report.sections += [("Broker that stopped answering", str(story)) for story in self._current]
+                report.sections += [("Broker that stopped responding", str(story)) for story in self._current]
         return report
 
     def _replace(self, item: pytest.Item, stories: list[Story]) -> None:
@@ -162,7 +162,7 @@ class Storyteller:
         if not stories:
             return
         count = _number(len(stories), "broker")
-        terminalreporter.section(f"{count} stopped answering", sep="=", yellow=True)
+        terminalreporter.section(f"{count} stopped responding", sep="=", yellow=True)
         for story in stories:
             terminalreporter.write_line(str(story), yellow=True)
 

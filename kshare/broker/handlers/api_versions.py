@@ -34,10 +34,10 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
         if not all(_NAME.fullmatch(name) for name in names):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         call.connection.software = names
-    return answer(call)
+    return response(call)
 
 
-def answer(call: Call, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
+def response(call: Call, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
     """The response, which is also sent with an error for a request in an unsupported version."""
     profile = call.broker.profile
     apis = [ApiVersion(key, first, last) for key, (first, last) in offered(profile).items()]

@@ -30,12 +30,12 @@ _USES_CONSUMER_PROTOCOL = 1
 
 
 async def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerGroupDescribeResponse:
-    answer = ConsumerGroupDescribeResponse(
+    response = ConsumerGroupDescribeResponse(
         groups=[_described(group_id, call) for group_id in request.group_ids]
     )
     if request.include_authorized_operations:
-        call.tell_group_operations(answer.groups)
-    return answer
+        call.tell_group_operations(response.groups)
+    return response
 
 
 def _described(group_id: str, call: Call) -> DescribedGroup:

@@ -24,7 +24,7 @@ _CLIENTS_CHOOSE_IDS_SINCE = 1
 
 async def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
     try:
-        return _answer(request, call)
+        return _response(request, call)
     except RequestError as refusal:
         text = None if refusal.code in WITHOUT_TEXT else refusal.message
         return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=text)
@@ -36,7 +36,7 @@ def require_protocol(call: Call) -> None:
         raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _answer(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+def _response(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
     require_protocol(call)
     call.require(Operation.READ, AclResource.GROUP, request.group_id)
     for name in request.subscribed_topic_names or []:

@@ -25,7 +25,7 @@ async def handle(request: DescribeClusterRequest, call: Call) -> DescribeCluster
             endpoint_type=request.endpoint_type,
         )
     cluster = call.broker.cluster
-    answer = DescribeClusterResponse(
+    response = DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.id,
         brokers=[
@@ -35,8 +35,8 @@ async def handle(request: DescribeClusterRequest, call: Call) -> DescribeCluster
         ],
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = operations_on_cluster(call)
-    return answer
+        response.cluster_authorized_operations = operations_on_cluster(call)
+    return response
 
 
 def operations_on_cluster(call: Call) -> int:

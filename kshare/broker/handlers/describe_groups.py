@@ -22,10 +22,10 @@ _NOT_FOUND_SINCE = 6
 
 
 async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
-    answer = DescribeGroupsResponse(groups=[_describe(group_id, call) for group_id in request.groups])
+    response = DescribeGroupsResponse(groups=[_describe(group_id, call) for group_id in request.groups])
     if request.include_authorized_operations:
-        call.tell_group_operations(answer.groups)
-    return answer
+        call.tell_group_operations(response.groups)
+    return response
 
 
 def _describe(group_id: str, call: Call) -> DescribedGroup:

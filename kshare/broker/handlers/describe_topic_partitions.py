@@ -27,26 +27,26 @@ async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Describ
         names = [name for name in names if name >= cursor.topic_name]
         first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
     remaining = min(max(request.response_partition_limit, 1), _MOST)
-    answer = DescribeTopicPartitionsResponse()
+    response = DescribeTopicPartitionsResponse()
     for name in names:
         topic = cluster.find(name)
         if topic is None:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            answer.topics.append(DescribeTopicPartitionsResponseTopic(error, name))
+            response.topics.append(DescribeTopicPartitionsResponseTopic(error, name))
             continue
         if not remaining:
-            answer.next_cursor = Cursor(name, 0)
+            response.next_cursor = Cursor(name, 0)
             break
         shown = topic.partitions[first : first + remaining]
         described = _describe(topic, shown)
         described.topic_authorized_operations = call.authorized_operations(AclResource.TOPIC, name)
-        answer.topics.append(described)
+        response.topics.append(described)
         remaining -= len(shown)
         if first + len(shown) < len(topic.partitions):
-            answer.next_cursor = Cursor(name, first + len(shown))
+            response.next_cursor = Cursor(name, first + len(shown))
             break
         first = 0
-    return answer
+    return response
 
 
 def _describe(topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsResponseTopic:

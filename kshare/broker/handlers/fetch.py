@@ -57,14 +57,14 @@ async def handle(request: FetchRequest, call: Call) -> FetchResponse:
             signal for partition in reading.partitions for signal in (partition.log.appended, partition.moved)
         ]
         if is_enough or not await call.wait(signals, deadline, real_deadline):
-            return reading.answer
+            return reading.response
 
 
 class _Reading:
     """Reads all requested partitions once."""
 
     def __init__(self, request: FetchRequest, call: Call) -> None:
-        self.answer = FetchResponse()
+        self.response = FetchResponse()
         self.partitions: list[Partition] = []
         self.size = 0
         self.has_error = False
@@ -77,9 +77,9 @@ class _Reading:
         for topic, partitions in self._wanted():
             name = topic.topic_id if self._call.version >= _BY_ID_SINCE else topic.topic
             results = [self._read(name, wanted, moved) for wanted in partitions]
-            self.answer.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, results))
+            self.response.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, results))
         nodes = self._call.broker.cluster.nodes
-        self.answer.node_endpoints = [
+        self.response.node_endpoints = [
             NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
         ]
 

@@ -58,15 +58,15 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
                 ErrorCode.INVALID_REQUEST,
             ):
                 topic.topic_authorized_operations = call.authorized_operations(AclResource.TOPIC, topic.name)
-    answer = MetadataResponse(
+    response = MetadataResponse(
         brokers=[MetadataResponseBroker(node.id, node.host, node.port, node.rack) for node in live],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.id,
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        answer.cluster_authorized_operations = operations_on_cluster(call)
-    return answer
+        response.cluster_authorized_operations = operations_on_cluster(call)
+    return response
 
 
 def _needs_id(wanted: MetadataRequestTopic) -> bool:

@@ -30,7 +30,7 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
         return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
     if groups.describe(request.group_id).members:
         return OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
-    answer = OffsetDeleteResponse()
+    response = OffsetDeleteResponse()
     for topic in request.topics:
         indexes = [each.partition_index for each in topic.partitions]
         error = ErrorCode.NONE
@@ -41,5 +41,5 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
         else:
             groups.offsets.forget(request.group_id, [(topic.name, index) for index in indexes])
         rows = [OffsetDeleteResponsePartition(index, error) for index in indexes]
-        answer.topics.append(OffsetDeleteResponseTopic(topic.name, rows))
-    return answer
+        response.topics.append(OffsetDeleteResponseTopic(topic.name, rows))
+    return response

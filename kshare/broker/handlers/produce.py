@@ -43,21 +43,21 @@ _RECORDS_TOLD = 3
 
 
 async def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
-    answer = ProduceResponse()
+    response = ProduceResponse()
     moved: set[int] = set()
     for topic in request.topic_data:
         results = [_append(topic, data, request, call, moved) for data in topic.partition_data]
-        answer.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
+        response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
     if request.acks == 0:
-        if any(each.error_code for topic in answer.responses for each in topic.partition_responses):
+        if any(each.error_code for topic in response.responses for each in topic.partition_responses):
             # There is no response that could contain the error.
             raise CloseConnection
         return None
     nodes = call.broker.cluster.nodes
-    answer.node_endpoints = [
+    response.node_endpoints = [
         NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
     ]
-    return answer
+    return response
 
 
 def _append(

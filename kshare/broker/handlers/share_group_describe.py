@@ -30,10 +30,12 @@ TEXTS = {
 
 
 async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
-    answer = ShareGroupDescribeResponse(groups=[_described(group_id, call) for group_id in request.group_ids])
+    response = ShareGroupDescribeResponse(
+        groups=[_described(group_id, call) for group_id in request.group_ids]
+    )
     if request.include_authorized_operations:
-        call.tell_group_operations(answer.groups)
-    return answer
+        call.tell_group_operations(response.groups)
+    return response
 
 
 def _described(group_id: str, call: Call) -> DescribedGroup:

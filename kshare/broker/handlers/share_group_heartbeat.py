@@ -27,13 +27,13 @@ _INTERVAL = "share.heartbeat.interval.ms"
 
 async def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
     try:
-        return _answer(request, call)
+        return _response(request, call)
     except RequestError as refusal:
         text = None if refusal.code in WITHOUT_TEXT else refusal.message
         return ShareGroupHeartbeatResponse(error_code=refusal.code, error_message=text)
 
 
-def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
+def _response(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartbeatResponse:
     call.require(Operation.READ, AclResource.GROUP, request.group_id)
     for name in request.subscribed_topic_names or []:
         call.require(Operation.DESCRIBE, AclResource.TOPIC, name)
@@ -47,13 +47,13 @@ def _answer(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHeartb
         call.client_id or "",
         call.connection.peer,
     )
-    answer = call.broker.share_groups.heartbeat(request.group_id, heartbeat_request)
-    is_gone = answer.epoch == LEAVE
+    response = call.broker.share_groups.heartbeat(request.group_id, heartbeat_request)
+    is_gone = response.epoch == LEAVE
     return ShareGroupHeartbeatResponse(
         member_id=request.member_id,
-        member_epoch=answer.epoch,
+        member_epoch=response.epoch,
         heartbeat_interval_ms=0 if is_gone else call.broker.configs.group_number(request.group_id, _INTERVAL),
-        assignment=None if answer.assigned is None else Assignment(_topics(answer.assigned)),
+        assignment=None if response.assigned is None else Assignment(_topics(response.assigned)),
     )
 
 

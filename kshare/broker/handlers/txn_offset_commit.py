@@ -36,7 +36,7 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
         _check(request, call)
     except RequestError as refusal:
         error = refusal.code
-    answer = TxnOffsetCommitResponse()
+    response = TxnOffsetCommitResponse()
     for topic in request.topics:
         found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
         result = TxnOffsetCommitResponseTopic(topic.name, topic.topic_id)
@@ -52,8 +52,8 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
                     request.producer_id, request.group_id, (found.name, each.partition_index), offset
                 )
             result.partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, code))
-        answer.topics.append(result)
-    return answer
+        response.topics.append(result)
+    return response
 
 
 def _check(request: TxnOffsetCommitRequest, call: Call) -> None:

@@ -89,12 +89,12 @@ class ShareGroups:
         now = self._clock.now()
         existing = {topic.name: (topic.id, len(topic.partitions)) for topic in self._cluster.topics.values()}
         interval = self._configs.group_number(group_id, "share.assignment.interval.ms")
-        answer = group.heartbeat(heartbeat_request, existing, now, interval)
+        response = group.heartbeat(heartbeat_request, existing, now, interval)
         self._keep_alive(group, group.members[heartbeat_request.member_id], now)
         if self._initialize(group) and not interval:
             # Without an interval, a member gets newly ready partitions in this response already.
-            answer = group.heartbeat(heartbeat_request, existing, now, interval)
-        return answer
+            response = group.heartbeat(heartbeat_request, existing, now, interval)
+        return response
 
     def find_or_make(self, group_id: str) -> ShareGroup:
         """GROUP_ID_NOT_FOUND if it is a group of another kind."""

@@ -1,6 +1,6 @@
 """A share-partition at its leader: the pure state machine with its log, lock timer and durable state.
 
-Every change is written to the share coordinator before it takes effect. If the coordinator answers that the leader or
+Every change is written to the share coordinator before it takes effect. If the coordinator responds that the leader or
 state epoch is outdated, the share-partition is dropped, and loaded again when it is next needed.
 """
 

@@ -1,6 +1,6 @@
 """Explains why a share group returns no records, and suggests commands.
 
-If the cluster doesn't answer, or permissions are missing, it gives no explanation.
+If the cluster doesn't respond, or permissions are missing, it gives no explanation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Asks how to acknowledge a record, answered with one key. Meanwhile the consumer renews the record's lock.
+"""Asks how to acknowledge a record, and reads one key. Meanwhile the consumer renews the record's lock.
 
 Questions are written to standard error, so that standard output contains only records.
 """

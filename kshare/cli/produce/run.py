@@ -47,7 +47,7 @@ class _Written:
     """When writing began, by the event loop's clock."""
     records: int = 0
     unconfirmed: int = 0
-    """Sent, but not answered yet. If we are interrupted, it is unknown whether these were written."""
+    """Sent, but not confirmed yet. If we are interrupted, it is unknown whether these were written."""
     partitions: dict[int, list[int]] = field(default_factory=dict)
     """By partition: first offset, last offset, number of records."""
 

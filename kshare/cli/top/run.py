@@ -85,7 +85,7 @@ async def _stream(collector: Collector, interval: float) -> None:
 
 
 async def _live(collector: Collector, board: TopScreen, interval: float) -> None:
-    """Runs until the user quits. Shows when the cluster doesn't answer, and retries."""
+    """Runs until the user quits. Shows when the cluster doesn't respond, and retries."""
     console = Console(highlight=False, markup=False, emoji=False)
     before, now = None, await collector.read()
     shown, problem = figures(now, None), None

@@ -73,7 +73,7 @@ def run_web(
 
 
 def show_user_line(name: str) -> None:
-    """Without a terminal, the answers are two lines of stdin: the rights, and the password."""
+    """Without a terminal, the responses are two lines of stdin: the rights, and the password."""
     from kshare.web.users import require_user_name, user_line
 
     try:
@@ -109,7 +109,7 @@ def _asked(question: str) -> str:
     sys.stderr.flush()
     line = sys.stdin.readline()
     if not line:
-        raise Failure("no answer: the rights of the user and a password are needed, each on a line")
+        raise Failure("no response: the rights of the user and a password are needed, each on a line")
     return line
 
 

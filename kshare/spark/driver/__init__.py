@@ -1,1 +1,1 @@
-"""The query's runner on the driver: acquires offset ranges, and decides who answers for them."""
+"""The query's runner on the driver: acquires offset ranges, and decides who responds for them."""

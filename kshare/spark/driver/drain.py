@@ -50,15 +50,15 @@ class Drain:
         """
         if self._holdings.delayed.total or self._custody.waiting:
             return False
-        is_answered_early = member is not None and member.is_answered_early
+        responds_early = member is not None and member.responds_early
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
             await self._position.refresh()
-            report_rest(self._options.group, self._rest(), quiet, is_answered_early=is_answered_early)
+            report_rest(self._options.group, self._rest(), quiet, responds_early=responds_early)
             return True
         if anyio.current_time() >= self._refresh_at:
             self._refresh_at = anyio.current_time() + _REFRESH_S
             await self._position.refresh()
-        if not self._position.counters.starts and quiet > _QUIET_S and not is_answered_early:
+        if not self._position.counters.starts and quiet > _QUIET_S and not responds_early:
             return True
         is_settled = member is not None and member.is_settled
         return not self._rest() and is_settled and not self._has_unconfirmed()

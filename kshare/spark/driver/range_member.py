@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
 from kshare.admin.routing import Router
-from kshare.engine.events import Answered, Event, Fetched
+from kshare.engine.events import Event, Fetched, Responded
 from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
@@ -386,7 +386,7 @@ class RangeMember:
 
     def _observe(self, event: Event) -> None:
         self.counters.observe(event)
-        if isinstance(event, Answered) and event.api == "ShareFetch":
+        if isinstance(event, Responded) and event.api == "ShareFetch":
             self._empty.add(event.node)
         elif isinstance(event, Fetched):
             self._empty.discard(event.node)

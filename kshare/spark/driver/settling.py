@@ -77,11 +77,11 @@ def row_ranges(offsets: Iterable[tuple[str, int, int]]) -> RowRanges:
 
 def _runner_of(rows: RowRanges, group: str | None) -> Path | None:
     """The socket of the runner that has these rows in flight."""
-    answers = [(path, _ask(path, {"rows": rows})) for path in _runners()]
+    responses = [(path, _ask(path, {"rows": rows})) for path in _runners()]
     found = [
-        (path, answer["group"])
-        for path, answer in answers
-        if answer["rows"] and group in (None, answer["group"])
+        (path, response["group"])
+        for path, response in responses
+        if response["rows"] and group in (None, response["group"])
     ]
     if len(found) > 1:
         groups = " and ".join(sorted(name for _, name in found))
@@ -121,8 +121,8 @@ def _ask(path: Path, question: Mapping[str, Any]) -> dict[str, Any]:
     try:
         with _connected(path) as line:
             line.sendall(json.dumps(question).encode() + b"\n")
-            with line.makefile("rb") as answers:
-                found: dict[str, Any] = json.loads(answers.readline() or b'{"rows": 0, "group": ""}')
+            with line.makefile("rb") as responses:
+                found: dict[str, Any] = json.loads(responses.readline() or b'{"rows": 0, "group": ""}')
                 return found
     except OSError as error:
         raise KshareError(
@@ -142,15 +142,15 @@ def socket_folder() -> Path:
     return folder
 
 
-async def serve_settlements(group: str, answer: SettleRows) -> None:
+async def serve_settlements(group: str, response: SettleRows) -> None:
     """Serve requests of `settle` in the runner, until cancelled."""
-    path = socket_folder() / f"{os.getpid()}-{id(answer):x}.sock"
+    path = socket_folder() / f"{os.getpid()}-{id(response):x}.sock"
 
     async def talk(stream: SocketStream) -> None:
         async with stream:
             try:
                 request = json.loads(await _line(stream))
-                count = await answer(request.get("verdict"), request["rows"])
+                count = await response(request.get("verdict"), request["rows"])
                 await stream.send(json.dumps({"group": group, "rows": count}).encode() + b"\n")
             except (anyio.EndOfStream, anyio.BrokenResourceError, ValueError):
                 return  # it only checked whether the runner is running

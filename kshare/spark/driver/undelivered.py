@@ -28,17 +28,17 @@ def undelivered_ranges(
     ]
 
 
-def report_rest(group: str, rest: Sequence[str], quiet: float, *, is_answered_early: bool) -> None:
-    """Raises KshareError if others can't be the reason, because a broker answers fetches at once without records."""
+def report_rest(group: str, rest: Sequence[str], quiet: float, *, responds_early: bool) -> None:
+    """Raises KshareError if others can't be the reason: a broker responds to fetches at once, without records."""
     if not rest:
         return
     others = f" and {len(rest) - _NAMED} other partitions" if rest[_NAMED:] else ""
     names = f"{', '.join(rest[:_NAMED])}{others}"
-    if is_answered_early:
+    if responds_early:
         raise KshareError(
             f"group {group} hasn't delivered all records: {names}. Nothing has arrived for {int(quiet)} s, and a "
-            "broker answers fetches at once, without records. Brokers do so if records were deleted in the middle of "
-            "a producer batch, until no consumer of the group has a session with them: stop all consumers of the "
+            "broker responds to fetches at once, without records. Brokers do so if records were deleted in the middle "
+            "of a producer batch, until no consumer of the group has a session with them: stop all consumers of the "
             "group at the same time, then start the query again"
         )
     log.warning(

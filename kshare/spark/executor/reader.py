@@ -69,7 +69,7 @@ def read_arrow(
         ask_ahead()
         while places:
             place = places[0]
-            found = place.answer()
+            found = place.response()
             if place.cursor.is_done:
                 places.popleft()
             ask_ahead()  # before the response is converted
@@ -115,7 +115,7 @@ class _PartitionReader:
                 self._reader.fetch, self._where, self.cursor.offset, self.cursor.bytes_to_fetch
             )
 
-    def answer(self) -> list[WantedBatch]:
+    def response(self) -> list[WantedBatch]:
         """Wait for the response to `ask`, and return the wanted batches. Moves the cursor past them."""
         assert self._asked is not None, "asked before"
         asked, self._asked = self._asked, None

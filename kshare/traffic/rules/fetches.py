@@ -49,7 +49,12 @@ class SmallFetches(_InARow):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         fetch = event.share.fetch
-        if fetch is None or fetch.is_renew_ack or event.share.epoch == CLOSING or not event.share.is_answered:
+        if (
+            fetch is None
+            or fetch.is_renew_ack
+            or event.share.epoch == CLOSING
+            or not event.share.has_response
+        ):
             return ()
         acquired = sum([one.size for one in event.share.acquired])
         is_small = 0 < fetch.max_records <= _SMALL <= max(acquired, fetch.max_records)
@@ -72,7 +77,7 @@ class BusyPolling(_InARow):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         fetch = event.share.fetch
-        if fetch is None or fetch.is_renew_ack or not event.share.is_answered:
+        if fetch is None or fetch.is_renew_ack or not event.share.has_response:
             return ()
         is_so = (
             fetch.max_wait_ms < _SHORT_WAIT_MS and not event.share.acquired and not event.share.acknowledged

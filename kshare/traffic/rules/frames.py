@@ -16,7 +16,7 @@ class SurplusBytes(LinterRule):
     )
 
     def on_surplus(self, exchange: Exchange) -> Violations:
-        for what, size in (("request", exchange.request_surplus), ("answer", exchange.response_surplus)):
+        for what, size in (("request", exchange.request_surplus), ("response", exchange.response_surplus)):
             if size:
                 yield Violation(
                     None,

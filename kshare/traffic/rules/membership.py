@@ -43,7 +43,7 @@ class MemberId(LinterRule):
     name = "member-id"
     level = Severity.HARMFUL
     about = (
-        "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. Kafka 4.1 answers "
+        "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. Kafka 4.1 responses "
         "ShareFetch with UNKNOWN_SERVER_ERROR for any other; later releases accept them."
     )
 

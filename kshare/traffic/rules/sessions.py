@@ -80,7 +80,7 @@ class SessionResets(LinterRule):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         share = event.share
-        if share.epoch != OPENING or not share.is_answered:
+        if share.epoch != OPENING or not share.has_response:
             return
         now = share.exchange.asked_at
         key = (event.member, share.exchange.connection.server)
@@ -112,7 +112,7 @@ class DeadSession(LinterRule):
             yield Violation(event.member, f"epoch {share.epoch} in a session that no longer exists")
         if share.error == ErrorCode.SHARE_SESSION_NOT_FOUND:
             self._dead[key] = event.member.holes
-        elif share.is_answered:
+        elif share.has_response:
             self._dead.pop(key, None)
 
 

@@ -46,8 +46,8 @@ from kshare.web.rendering import query
 _TOPICS_ON_PAGE, _OUTCOMES_ON_PAGE, _HEADERS_ON_PAGE = 50, 100, 500
 _COUNTING_S, _PLANNING_S = 4.0, 8.0
 _REQUEST_S = 1.0
-"""How long a broker may take for one request when topics are counted. A few are counted at once, so ten that aren't
-answered would hide all others."""
+"""How long a broker may take for one request when topics are counted. A few are counted at once, so ten without a
+response would hide all others."""
 _ACTIONS = ("redrive", "drop")
 
 
@@ -257,7 +257,7 @@ def _shown(value: bytes | None) -> Content | None:
 
 
 async def _counted(router: Router, topics: Sequence[str]) -> dict[str, LetterCounts]:
-    """Of those that brokers answered in time."""
+    """Of those for which brokers responded in time."""
     counts: dict[str, LetterCounts] = {}
     counter = LetterCounter(Router(router.pool, _REQUEST_S))
 

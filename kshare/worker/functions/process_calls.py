@@ -147,16 +147,16 @@ class _Process:
         self._calls += 1
         try:
             write_frame(process.stdin, self._calls, content)  # type: ignore[arg-type]
-            answer = read_frame(process.stdout)  # type: ignore[arg-type]
+            response = read_frame(process.stdout)  # type: ignore[arg-type]
         except (OSError, FrameError) as problem:
             raise BrokenWorkerProcess(
                 f"a process that calls functions can't be used any more: {problem}"
             ) from problem
-        if answer is None:
+        if response is None:
             raise BrokenWorkerProcess("a process has died while it called a function")
-        number, ended = answer
+        number, ended = response
         if number != self._calls:
-            raise BrokenWorkerProcess(f"a process has answered call {number} instead of {self._calls}")
+            raise BrokenWorkerProcess(f"a process has responded to call {number} instead of {self._calls}")
         return ended
 
 

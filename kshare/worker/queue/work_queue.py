@@ -53,7 +53,7 @@ class WorkQueue:
         self._lane_of = route.lane_of
         self._lanes: KeyLanes[Item] = KeyLanes()
         self._keys: dict[ShareRecord, Hashable] = {}
-        """The lanes that records are in. The user's function isn't asked twice: it might answer differently."""
+        """The lanes that records are in. The user's function isn't asked twice: it might response differently."""
         self._going: set[ShareRecord] = set()
         """Records that were given up while their handler goes on: their lanes wait for its end."""
         self._batches: deque[tuple[BatchIterator, Lease]] = deque()

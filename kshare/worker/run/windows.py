@@ -77,7 +77,7 @@ async def read_windows(
     topics: dict[str, list[int]] = defaultdict(list)
     for topic, partition in where:
         topics[topic].append(partition)
-    # The ends come first: what is written between the two answers makes the number of settled records too small.
+    # The ends come first: what is written between the two responses makes the number of settled records too small.
     ends = await log_offsets(router, where, LATEST)
     found: dict[TopicPartition, GroupWindow] = {}
     for row in await share_group_offsets(router, group, topics):

@@ -30,7 +30,7 @@ _NOTHING_S = 0.1
 class _Question:
     offset: int
     header: Header
-    answer: bool | None = None
+    response: bool | None = None
 
 
 class LaterRecords:
@@ -51,21 +51,21 @@ class LaterRecords:
         questions[question] = None
         try:
             async with self._reading[where]:
-                if question.answer is None:
+                if question.response is None:
                     # Not those that need an earlier part of the log, which may be damaged.
                     asked = [one for one in questions if one.offset >= offset]
                     await self._read(where, offset + 1, asked)
                     for one in asked:
-                        one.answer = bool(one.answer)
+                        one.response = bool(one.response)
         finally:
             del questions[question]
-        return bool(question.answer)
+        return bool(question.response)
 
     async def _read(self, where: TopicPartition, at: int, questions: Iterable[_Question]) -> None:
         """Note what is found from this offset on, until nothing is left to look for."""
         wanted: defaultdict[Header, list[_Question]] = defaultdict(list)
         for one in questions:
-            if one.answer is None:
+            if one.response is None:
                 wanted[one.header].append(one)
         while wanted:
             fetched, at = await self._fetch(where, at)
@@ -105,7 +105,7 @@ def _note(wanted: dict[Header, list[_Question]], header: Header, offset: int) ->
         return
     for one in asked:
         if one.offset < offset:
-            one.answer = True
-    wanted[header] = [one for one in asked if one.answer is None]
+            one.response = True
+    wanted[header] = [one for one in asked if one.response is None]
     if not wanted[header]:
         del wanted[header]

@@ -2,7 +2,7 @@
 
 page     | 200              | 503
 ---------+------------------+------------------------------------------------------------------
-/live    | while it answers | never: a worker that is stopped doesn't answer
+/live    | while it responds | never: a worker that is stopped doesn't respond
 /ready   | while it runs    | while it starts or drains, and when no broker responds
 /status  | always           | never: it says what the process is doing, for consoles
 /metrics | always           | never; 404 if no observer has metrics

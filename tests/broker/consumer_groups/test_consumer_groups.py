@@ -212,7 +212,7 @@ def test_members_join_again_after_a_restart(tmp_path: Path) -> None:
     folder.close()
 
 
-def test_only_the_coordinator_answers() -> None:
+def test_only_the_coordinator_responses() -> None:
     broker = State(nodes=3)
     coordinator = broker.cluster.coordinator(0, "g")
     request = ConsumerGroupHeartbeatRequest("g", "one", -1)

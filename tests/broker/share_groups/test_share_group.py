@@ -24,11 +24,11 @@ class Stage:
         heartbeat_request = Heartbeat(member, epoch, topics, None, "client", "host")
         if epoch:
             self.group.check(heartbeat_request)
-        answer = self.group.heartbeat(heartbeat_request, self.known, self.now, 1000)
+        response = self.group.heartbeat(heartbeat_request, self.known, self.now, 1000)
         for partition in self.group.missing():
             self.group.set_ready(partition)
-        found = None if answer.assigned is None else sorted(index for _, index in answer.assigned)
-        return answer.epoch, found
+        found = None if response.assigned is None else sorted(index for _, index in response.assigned)
+        return response.epoch, found
 
 
 def test_partitions_are_assigned_once_they_are_initialized_and_the_interval_has_passed() -> None:

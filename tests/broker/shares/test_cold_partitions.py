@@ -42,9 +42,11 @@ def _fetched(client: PlainClient, broker: Broker, epoch: int, *partitions: int) 
     """The partitions for which the response has records."""
     rows = [fetch.FetchPartition(partition) for partition in partitions]
     topics = [fetch.FetchTopic(broker.state.cluster.topics[TOPIC].id, rows)] if rows else []
-    answer = client.ask(ShareFetchRequest(GROUP, MEMBER, epoch, WAIT_MS, 1, 1 << 20, 500, 500, topics=topics))
-    assert answer.error_code == 0, answer
-    rows_with_records = [p for topic in answer.responses for p in topic.partitions if p.acquired_records]
+    response = client.ask(
+        ShareFetchRequest(GROUP, MEMBER, epoch, WAIT_MS, 1, 1 << 20, 500, 500, topics=topics)
+    )
+    assert response.error_code == 0, response
+    rows_with_records = [p for topic in response.responses for p in topic.partitions if p.acquired_records]
     return sorted(row.partition_index for row in rows_with_records)
 
 

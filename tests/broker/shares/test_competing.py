@@ -36,7 +36,7 @@ class Crowd:
     """Members that fetch at the same time. Their responses are put into one queue, in order of arrival."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
-        self.answers: Queue[tuple[int, ShareFetchResponse]] = Queue()
+        self.responses: Queue[tuple[int, ShareFetchResponse]] = Queue()
         self.looks = 0
         self._broker = broker
         host, port = broker.bootstrap.split(":")
@@ -53,7 +53,7 @@ class Crowd:
 
         def wait() -> None:
             with suppress(AssertionError, OSError):  # the fixture hangs up at the end
-                self.answers.put((number, self.clients[number].ask(request)))
+                self.responses.put((number, self.clients[number].ask(request)))
 
         threading.Thread(target=wait, daemon=True).start()
         self._until(lambda: self.looks > before)
@@ -87,11 +87,11 @@ class Crowd:
         raise AssertionError("the broker never looked for the fetch")
 
     def next(self) -> tuple[int, list[tuple[int, int]]]:
-        """The member that was answered next, and the ranges that it acquired."""
-        number, answer = self.answers.get(timeout=_DEADLINE_S)
-        assert answer.error_code == 0, answer
+        """The member that got a response next, and the ranges that it acquired."""
+        number, response = self.responses.get(timeout=_DEADLINE_S)
+        assert response.error_code == 0, response
         rows = [
-            row for topic in answer.responses for part in topic.partitions for row in part.acquired_records
+            row for topic in response.responses for part in topic.partitions for row in part.acquired_records
         ]
         return number, [(row.first_offset, row.last_offset) for row in rows]
 

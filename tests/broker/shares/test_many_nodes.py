@@ -1,4 +1,4 @@
-"""Share requests to several nodes: which node answers, and which leader the others' responses name."""
+"""Share requests to several nodes: which node responds, and which leader the others' responses name."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def _ask_fetch(client: PlainClient, broker: Broker, epoch: int, wait_ms: int = 0
     return client.ask(ShareFetchRequest(GROUP, MEMBER, epoch, wait_ms, 1, 1 << 20, 100, 100, topics=rows))
 
 
-def _only(answer: ShareFetchResponse) -> PartitionData:
-    assert answer.error_code == 0, answer
-    [[partition]] = [topic.partitions for topic in answer.responses]
+def _only(response: ShareFetchResponse) -> PartitionData:
+    assert response.error_code == 0, response
+    [[partition]] = [topic.partitions for topic in response.responses]
     return partition
 
 
@@ -75,9 +75,9 @@ def test_wrong_node_returns_not_coordinator_or_not_leader(broker: Broker) -> Non
         assert described.groups[0].error_code == ErrorCode.NOT_COORDINATOR
         rows = [summary.ReadStateSummaryData(topic.id, [summary.PartitionData(0, 0)])]
         state_home = broker.call(lambda: broker.state.cluster.coordinating_partition(2, "any").leader)
-        answer = client.ask(ReadShareGroupStateSummaryRequest(GROUP, rows))
+        response = client.ask(ReadShareGroupStateSummaryRequest(GROUP, rows))
         expected = 0 if state_home == other.id else ErrorCode.NOT_COORDINATOR
-        assert answer.results[0].partitions[0].error_code == expected
+        assert response.results[0].partitions[0].error_code == expected
         found = _only(_ask_fetch(client, broker, 0))
         assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert found.current_leader.leader_id != other.id
@@ -98,14 +98,14 @@ def test_old_leader_names_the_new_one_which_redelivers(broker: Broker) -> None:
             lambda: broker.state.cluster.move_leader(broker.state.cluster.partition(TOPIC, 0), other.id)
         )
         assert _accept(client, topic.id, 2, 4, 5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        answer = _ask_fetch(client, broker, 3)
-        found = _only(answer)
+        response = _ask_fetch(client, broker, 3)
+        found = _only(response)
         assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (found.current_leader.leader_id, found.current_leader.leader_epoch) == (
             other.id,
             broker.state.cluster.partition(TOPIC, 0).leader_epoch,
         )
-        assert [(node.node_id, node.port) for node in answer.node_endpoints] == [(other.id, other.port)]
+        assert [(node.node_id, node.port) for node in response.node_endpoints] == [(other.id, other.port)]
         assert _only(_ask_fetch(elsewhere, broker, 0)).acquired_records[0].first_offset == 4
 
 
@@ -120,14 +120,14 @@ def test_waiting_fetch_returns_when_the_leader_moves(broker: Broker) -> None:
                 100, lambda: broker.state.cluster.move_leader(partition, other.id)
             )
         )
-        answer = _ask_fetch(client, broker, 1, wait_ms=int(DEADLINE_S * 1000))
+        response = _ask_fetch(client, broker, 1, wait_ms=int(DEADLINE_S * 1000))
         assert not timer.is_pending
-        assert _only(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert _only(response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def _accept(client: PlainClient, topic_id: bytes, epoch: int, first: int, last: int) -> int:
     batches = [acknowledge.AcknowledgementBatch(first, last, b"\x01")]
     rows = [acknowledge.AcknowledgeTopic(topic_id, [acknowledge.AcknowledgePartition(0, batches)])]
-    answer = client.ask(ShareAcknowledgeRequest(GROUP, MEMBER, epoch, False, rows))
-    assert answer.error_code == 0, answer
-    return answer.responses[0].partitions[0].error_code
+    response = client.ask(ShareAcknowledgeRequest(GROUP, MEMBER, epoch, False, rows))
+    assert response.error_code == 0, response
+    return response.responses[0].partitions[0].error_code

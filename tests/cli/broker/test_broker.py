@@ -93,8 +93,8 @@ def test_metrics_are_served_at_the_printed_address() -> None:
         assert process.stdout is not None
         said, _, where = process.stdout.readline().strip().partition(" at ")
         assert said == "metrics"
-        with urllib.request.urlopen(where, timeout=DEADLINE) as answer:
-            assert b"kshare_broker_share_groups" in answer.read()
+        with urllib.request.urlopen(where, timeout=DEADLINE) as response:
+            assert b"kshare_broker_share_groups" in response.read()
         port = where.split(":")[2].split("/")[0]
         taken = kshare("broker", "--port", "0", "--metrics-port", port)
         assert (taken.code, taken.err) == (1, f"kshare: can't listen on 127.0.0.1:{port}: {IN_USE}\n")

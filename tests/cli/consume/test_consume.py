@@ -226,13 +226,13 @@ def test_keys_decide_each_record(broker: Broker, run: Kshare) -> None:
     broker.set_group_config("asked", settings)
     broker.produce("asked", [b"value %d" % number for number in range(6)])
     with Terminal("consume", "-t", "asked", "-g", "asked", "--interactive") as terminal:
-        for number, key, answer in ((0, "a", "accepted"), (1, "j", "rejected"), (2, "r", "released")):
+        for number, key, response in ((0, "a", "accepted"), (1, "j", "rejected"), (2, "r", "released")):
             shown = terminal.until("[q]uit? ")
             assert f"asked[0]@{number}" in shown
             assert "delivery 1" in shown
             assert f"value {number}\n" in shown
             terminal.type(key)
-            terminal.until(f"{answer}\n")
+            terminal.until(f"{response}\n")
         assert "asked[0]@2" in terminal.until("[q]uit? ")
         terminal.type("n")
         assert "renewed: locked for 1 s more" in terminal.until("[q]uit? ")

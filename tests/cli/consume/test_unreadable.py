@@ -7,7 +7,7 @@ from anyio.from_thread import start_blocking_portal
 
 from tests.cli.running import kshare
 from tests.fakes.tiny_cluster import TinyCluster
-from tests.helpers.spoiled_answers import cut_in_half
+from tests.helpers.spoiled_responses import cut_in_half
 
 
 @pytest.mark.lengthy

@@ -148,9 +148,9 @@ def test_a_record_is_not_copied_from_a_topic_that_the_group_does_not_read(
 def test_the_right_to_describe_the_group_is_needed(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
 
-    def refuse(answer: DescribeShareGroupOffsetsResponse) -> None:
-        if answer.groups[0].group_id == GROUP:
-            answer.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    def refuse(response: DescribeShareGroupOffsetsResponse) -> None:
+        if response.groups[0].group_id == GROUP:
+            response.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     broker.faults.add(DescribeShareGroupOffsetsRequest, times=None, change=refuse)
     found = redriven(run, code=1)

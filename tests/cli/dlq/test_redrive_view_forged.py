@@ -96,8 +96,8 @@ def test_headers_that_were_added_are_not_written_beside_the_original(broker: Bro
 def test_the_right_to_describe_the_config_of_the_group_is_needed(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
 
-    def refuse(answer: DescribeConfigsResponse) -> None:
-        for one in answer.results:
+    def refuse(response: DescribeConfigsResponse) -> None:
+        for one in response.results:
             if one.resource_name == GROUP:
                 one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 

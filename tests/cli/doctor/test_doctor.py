@@ -144,8 +144,8 @@ def test_one_bootstrap_address_unreachable(broker: Broker, run: Kshare, free_tcp
 
 @pytest.mark.lengthy
 def test_unreachable_advertised_address(three: Broker, run: Kshare, free_tcp_port: int) -> None:
-    def send_astray(answer: Any) -> None:
-        for one in answer.brokers:
+    def send_astray(response: Any) -> None:
+        for one in response.brokers:
             if one.node_id == 3:
                 one.port = free_tcp_port
 
@@ -155,8 +155,8 @@ def test_unreachable_advertised_address(three: Broker, run: Kshare, free_tcp_por
 
 
 def test_brokers_advertise_the_same_address(three: Broker, run: Kshare) -> None:
-    def gather(answer: Any) -> None:
-        for one in answer.brokers:
+    def gather(response: Any) -> None:
+        for one in response.brokers:
             one.port = int(three.bootstrap.rpartition(":")[2])
 
     plant(three, MetadataRequest, gather)
@@ -168,8 +168,8 @@ def test_brokers_advertise_the_same_address(three: Broker, run: Kshare) -> None:
 def test_bootstrap_addresses_of_two_clusters(three: Broker, run: Kshare) -> None:
     """The first request goes to any broker, so all but one agree."""
 
-    def rename(answer: Any) -> None:
-        answer.cluster_id = f"{answer.cluster_id}-2"
+    def rename(response: Any) -> None:
+        response.cluster_id = f"{response.cluster_id}-2"
 
     plant(three, MetadataRequest, rename, node=2)
     found = examine(run, "--group", GROUP)
@@ -190,16 +190,16 @@ async def test_advertised_localhost(anyio_backend: str) -> None:
 
 
 def test_broker_without_share_groups(three: Broker, run: Kshare) -> None:
-    def forget(answer: Any) -> None:
-        answer.api_keys = [one for one in answer.api_keys if one.api_key != ShareFetchRequest.API_KEY]
+    def forget(response: Any) -> None:
+        response.api_keys = [one for one in response.api_keys if one.api_key != ShareFetchRequest.API_KEY]
 
     plant(three, ApiVersionsRequest, forget, node=2)
     only(run, "problem", "share groups", "broker 2 has no ShareFetch")
 
 
 def test_brokers_of_different_releases(three: Broker, run: Kshare) -> None:
-    def age(answer: Any) -> None:
-        for one in answer.api_keys:
+    def age(response: Any) -> None:
+        for one in response.api_keys:
             if one.api_key in (78, 79):
                 one.max_version = 1
 
@@ -217,8 +217,8 @@ def test_release_with_a_known_deadlock(monkeypatch: pytest.MonkeyPatch, run: Ksh
 def test_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> None:
     """4.2.0 and 4.2.1 report the same features."""
 
-    def be_4_2(answer: Any) -> None:
-        for one in answer.supported_features:
+    def be_4_2(response: Any) -> None:
+        for one in response.supported_features:
             if one.name == "metadata.version":
                 one.max_version = 29
 
@@ -251,16 +251,16 @@ def add_partitions(broker: Broker, topic: str, count: int) -> None:
     host, _, port = broker.bootstrap.rpartition(":")
     wanted = CreatePartitionsTopic(topic, count, assignments=None)
     with plain_client((host, int(port))) as client:
-        answer = client.ask(CreatePartitionsRequest([wanted], timeout_ms=10_000))
-    assert answer.results[0].error_code == 0
+        response = client.ask(CreatePartitionsRequest([wanted], timeout_ms=10_000))
+    assert response.results[0].error_code == 0
 
 
 @pytest.mark.parametrize("can_be_switched_on", [True, False])
 def test_share_groups_switched_off(broker: Broker, run: Kshare, can_be_switched_on: bool) -> None:
-    def switch_off(answer: Any) -> None:
-        answer.finalized_features = []
+    def switch_off(response: Any) -> None:
+        response.finalized_features = []
         if not can_be_switched_on:
-            answer.supported_features = []
+            response.supported_features = []
 
     plant(broker, ApiVersionsRequest, switch_off)
     text = "share.version is 0" if can_be_switched_on else "upgrade them to Kafka 4.1"
@@ -273,8 +273,8 @@ def test_share_groups_switched_off(broker: Broker, run: Kshare, can_be_switched_
 
 
 def say_of_broker(**settings: str) -> Change:
-    def say(answer: Any) -> None:
-        for result in answer.results:
+    def say(response: Any) -> None:
+        for result in response.results:
             if result.resource_type == Resource.BROKER:
                 result.configs += [
                     DescribeConfigsResourceResult(name.replace("_", "."), value)
@@ -305,8 +305,8 @@ def test_state_topic_needs_more_in_sync_replicas_than_it_has(broker: Broker, run
 def state_topic(broker: Broker, change: Change) -> None:
     """The topic exists with three replicas. `change` alters its first partition."""
 
-    def tell(answer: Any) -> None:
-        for topic in answer.topics:
+    def tell(response: Any) -> None:
+        for topic in response.topics:
             if topic.name == STATE:
                 for row in topic.partitions:
                     row.replica_nodes, row.isr_nodes = [1, 2, 3], [1, 2, 3]
@@ -358,16 +358,16 @@ def test_replica_out_of_sync(three: Broker, run: Kshare) -> None:
 
 @pytest.mark.parametrize(("shift", "words"), [(90_000, "s ahead of"), (-90_000, "s behind")])
 def test_clock_difference(broker: Broker, run: Kshare, shift: int, words: str) -> None:
-    def turn(answer: Any) -> None:
-        answer.topics[0].partitions[0].current_voters[0].last_fetch_timestamp += shift
+    def turn(response: Any) -> None:
+        response.topics[0].partitions[0].current_voters[0].last_fetch_timestamp += shift
 
     plant(broker, DescribeQuorumRequest, turn)
     only(run, "warning", "clock", words)
 
 
 def test_clock_cannot_be_checked(broker: Broker, run: Kshare) -> None:
-    def refuse(answer: Any) -> None:
-        answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    def refuse(response: Any) -> None:
+        response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     plant(broker, DescribeQuorumRequest, refuse)
     (command,) = only(run, "unknown", "clock", "without Describe on cluster")
@@ -375,14 +375,14 @@ def test_clock_cannot_be_checked(broker: Broker, run: Kshare) -> None:
 
 
 @pytest.mark.lengthy
-def test_cluster_that_leaves_requests_unanswered_is_not_healthy(
+def test_cluster_that_leaves_requests_without_response_is_not_healthy(
     broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kshare.doctor.examining_router._FIRST_LIMIT_S", 0.5)
     broker.faults.add(DescribeConfigsRequest, times=None, swallow=True)
     first, *others = examine(run, "--group", GROUP)
     assert (first["check"], first["level"]) == ("internal topics", "problem")
-    assert "didn't answer DescribeConfigsRequest within 0.5 s" in first["text"]
+    assert "didn't respond to DescribeConfigsRequest within 0.5 s" in first["text"]
     assert {"settings", "dead letters"} <= {one["check"] for one in others}
 
 
@@ -390,12 +390,12 @@ def test_cluster_that_leaves_requests_unanswered_is_not_healthy(
 
 
 def test_missing_permission(broker: Broker, run: Kshare) -> None:
-    def on_topics(answer: Any) -> None:
-        for topic in answer.topics:
+    def on_topics(response: Any) -> None:
+        for topic in response.topics:
             topic.topic_authorized_operations = 1 << DESCRIBE
 
-    def on_groups(answer: Any) -> None:
-        answer.groups[0].authorized_operations = 1 << READ | 1 << DESCRIBE
+    def on_groups(response: Any) -> None:
+        response.groups[0].authorized_operations = 1 << READ | 1 << DESCRIBE
 
     plant(broker, MetadataRequest, on_topics)
     plant(broker, DescribeGroupsRequest, on_groups)
@@ -415,8 +415,8 @@ def test_nonexistent_topic(broker: Broker, run: Kshare) -> None:
 def test_group_without_read_permission(broker: Broker, run: Kshare) -> None:
     """Describing a group's settings needs another permission."""
 
-    def refuse(answer: Any) -> None:
-        answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    def refuse(response: Any) -> None:
+        response.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     plant(broker, FindCoordinatorRequest, refuse)
     found = examine(run, "--group", GROUP)
@@ -458,8 +458,8 @@ def test_misspelt_group(broker: Broker, run: Kshare) -> None:
 def test_setting_out_of_the_brokers_range(broker: Broker, run: Kshare) -> None:
     lock = "share.record.lock.duration.ms"
 
-    def narrow(answer: Any) -> None:
-        for one in answer.results[0].configs:
+    def narrow(response: Any) -> None:
+        for one in response.results[0].configs:
             if one.name == f"group.share.max.{lock.removeprefix('share.')}":
                 one.value = "20000"
 
@@ -555,8 +555,8 @@ def test_commands_can_be_copied_whatever_a_group_is_called(broker: Broker, run: 
 def test_brokers_that_write_no_dead_letters(broker: Broker, run: Kshare) -> None:
     """Before Kafka 4.4, they don't have the setting."""
 
-    def forget(answer: Any) -> None:
-        for result in answer.results:
+    def forget(response: Any) -> None:
+        for result in response.results:
             result.configs = [one for one in result.configs if not one.name.startswith(_DEAD)]
 
     plant(broker, DescribeConfigsRequest, forget)
@@ -578,7 +578,7 @@ def test_reader_that_leaves_after_a_few_lines_ends_it_quietly(broker: Broker) ->
     """As `| head` does, in the middle of the checks that hold connections."""
     reading, writing = os.pipe()
 
-    def leave(answer: Any) -> None:
+    def leave(response: Any) -> None:
         assert os.read(reading, 1 << 16).startswith(b"ok ")
         os.close(reading)
 

@@ -62,8 +62,8 @@ def remove(broker: Broker, before: int) -> None:
     host, _, port = broker.bootstrap.rpartition(":")
     topic = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, before)])
     with plain_client((host, int(port))) as client:
-        answer = client.ask(DeleteRecordsRequest([topic], 10_000))
-    assert answer.topics[0].partitions[0].low_watermark == before
+        response = client.ask(DeleteRecordsRequest([topic], 10_000))
+    assert response.topics[0].partitions[0].low_watermark == before
 
 
 @contextmanager
@@ -170,8 +170,8 @@ def test_window_filled_behind_one_record(broker: Broker, run: Kshare) -> None:
 def test_advised_limit_is_within_the_brokers_maximum(
     broker: Broker, run: Kshare, highest: str, advised: list[str]
 ) -> None:
-    def bound(answer: Any) -> None:
-        for row in answer.results[0].configs:
+    def bound(response: Any) -> None:
+        for row in response.results[0].configs:
             if row.name == "group.share.max.partition.max.record.locks":
                 row.value = highest
 
@@ -324,8 +324,8 @@ def test_log_start_is_respected_when_the_state_topic_is_unreadable(broker: Broke
     settle(broker, *range(10), most=60)
     remove(broker, before=50)
 
-    def refuse(answer: Any) -> None:
-        for topic in answer.responses:
+    def refuse(response: Any) -> None:
+        for topic in response.responses:
             for row in topic.partitions:
                 row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

@@ -114,13 +114,13 @@ def test_an_empty_partition_does_not_make_the_lag_unknown(broker: Broker, run: K
 def test_unknown_lag_is_shown_as_a_dash(broker: Broker, run: Kshare) -> None:
     """As on Kafka 4.1, whose coordinator returns no lag, for a user who may not read the state topic."""
 
-    def without_lag_of_parcels(answer: Any) -> None:
-        for topic in answer.groups[0].topics:
+    def without_lag_of_parcels(response: Any) -> None:
+        for topic in response.groups[0].topics:
             for row in topic.partitions:
                 row.lag = -1 if topic.topic_name == "parcels" else row.lag
 
-    def refuse(answer: Any) -> None:
-        for topic in answer.responses:
+    def refuse(response: Any) -> None:
+        for topic in response.responses:
             for row in topic.partitions:
                 row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -144,9 +144,9 @@ def test_nonexistent_group_or_topic_is_an_error(broker: Broker, run: Kshare) -> 
 
 
 def test_group_deleted_after_listing_is_omitted(broker: Broker, run: Kshare) -> None:
-    def add_deleted(answer: Any) -> None:
-        gone = type(answer.groups[0])("gone", "", "Empty", "share")
-        answer.groups.append(gone)
+    def add_deleted(response: Any) -> None:
+        gone = type(response.groups[0])("gone", "", "Empty", "share")
+        response.groups.append(gone)
 
     broker.faults.add(ListGroupsRequest, times=None, change=add_deleted)
     assert table(run) == [BILLING, SHIPPERS]

@@ -100,8 +100,8 @@ def test_nonexistent_group_is_noted_with_a_suggestion(group: str, run: Kshare) -
 def test_figures_from_the_state_topic_are_unknown_without_permission(
     group: str, broker: Broker, run: Kshare
 ) -> None:
-    def refuse(answer: Any) -> None:
-        for topic in answer.responses:
+    def refuse(response: Any) -> None:
+        for topic in response.responses:
             for row in topic.partitions:
                 row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -112,8 +112,8 @@ def test_figures_from_the_state_topic_are_unknown_without_permission(
 
 @pytest.mark.lengthy
 def test_group_without_permission_does_not_hide_the_others(group: str, broker: Broker, run: Kshare) -> None:
-    def refuse(answer: Any) -> None:
-        answer.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    def refuse(response: Any) -> None:
+        response.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     broker.faults.add(ShareGroupDescribeRequest, times=None, change=refuse)
     (row,) = top(run)["groups"]

@@ -42,8 +42,8 @@ def test_the_demo_runs_until_it_is_told_to_stop(free_tcp_port: int, end: signal.
         assert console.stderr is not None
         line = console.stdout.readline()
         assert line == f"kshare web: http://127.0.0.1:{free_tcp_port}/\n"
-        with urllib.request.urlopen(line.split()[-1], timeout=DEADLINE) as answer:
-            assert b"Share groups" in answer.read()
+        with urllib.request.urlopen(line.split()[-1], timeout=DEADLINE) as response:
+            assert b"Share groups" in response.read()
         console.send_signal(end)
         assert console.wait(DEADLINE) == 0
         assert "Traceback" not in console.stderr.read()
@@ -87,8 +87,11 @@ def test_a_stalled_cluster_does_not_delay_the_end() -> None:
                 page.request("GET", "/records")
                 time.sleep(0.5)
                 console.terminate()
-                with closing(page.getresponse()) as answer:
-                    assert (answer.status, b"the console is being stopped" in answer.read()) == (503, True)
+                with closing(page.getresponse()) as response:
+                    assert (response.status, b"the console is being stopped" in response.read()) == (
+                        503,
+                        True,
+                    )
             assert console.wait(DEADLINE) == 0
             assert "Traceback" not in console.stderr.read()
 

@@ -39,8 +39,8 @@ async def stored(queue: WorkQueue) -> list[int]:
     while True:
         partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=2**20)
         topics = [FetchTopic(topic_id=found.topic_id, partitions=[partition])]
-        answer = await queue.ask(FetchRequest(max_wait_ms=0, topics=topics))
-        batches = list(read_batches(answer.responses[0].partitions[0].records or b""))
+        response = await queue.ask(FetchRequest(max_wait_ms=0, topics=topics))
+        batches = list(read_batches(response.responses[0].partitions[0].records or b""))
         if not batches:
             return offsets
         offsets += [record.offset for batch in batches for record in batch if record.offset >= offset]

@@ -67,8 +67,8 @@ def with_aiokafka(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
             await admin.alter_configs([resource])
             (described,) = await admin.describe_topics([topic])
             seen["partitions"] = len(described["partitions"])
-            (answer,) = await admin.describe_configs([AiokafkaResource(AiokafkaResourceType.TOPIC, topic)])
-            config = {entry[0]: entry[1] for entry in answer.resources[0][4]}
+            (response,) = await admin.describe_configs([AiokafkaResource(AiokafkaResourceType.TOPIC, topic)])
+            config = {entry[0]: entry[1] for entry in response.resources[0][4]}
             seen |= {"retention": config["retention.ms"], "largest": config["max.message.bytes"]}
             seen["listed"] = topic in await admin.list_topics()
             async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
@@ -84,8 +84,8 @@ def with_aiokafka(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
             ) as consumer:
                 seen["read"] = len([await consumer.getone() for _ in range(RECORDS - DELETED)])
                 await consumer.commit()
-                (answer,) = await admin.describe_consumer_groups([group])
-                (found,) = answer.groups
+                (response,) = await admin.describe_consumer_groups([group])
+                (found,) = response.groups
                 seen |= {"state": found[2], "members": len(found[5])}
             offsets = await admin.list_consumer_group_offsets(group)
             seen["committed"] = offsets[partition].offset
@@ -108,8 +108,8 @@ def with_kafka_python(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
     admin.alter_configs([kafka_python_admin.ConfigResource(resource_type, topic, MORE_SETTINGS)])
     (described,) = admin.describe_topics([topic])
     seen["partitions"] = len(described["partitions"])
-    answer = admin.describe_configs([kafka_python_admin.ConfigResource(resource_type, topic)])
-    config = _values(answer)
+    response = admin.describe_configs([kafka_python_admin.ConfigResource(resource_type, topic)])
+    config = _values(response)
     seen |= {"retention": config["retention.ms"], "largest": config["max.message.bytes"]}
     seen["listed"] = topic in admin.list_topics()
     producer = kafka_python.KafkaProducer(bootstrap_servers=bootstrap)
@@ -139,13 +139,13 @@ def with_kafka_python(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
     return seen
 
 
-def _values(answer: Any) -> dict[str, Any]:
+def _values(response: Any) -> dict[str, Any]:
     """The settings of the only resource, whichever way they are nested."""
-    while isinstance(answer, list):
-        (answer,) = answer
-    while "retention.ms" not in answer:
-        (answer,) = answer.values()
-    return {name: entry["value"] if isinstance(entry, dict) else entry for name, entry in answer.items()}
+    while isinstance(response, list):
+        (response,) = response
+    while "retention.ms" not in response:
+        (response,) = response.values()
+    return {name: entry["value"] if isinstance(entry, dict) else entry for name, entry in response.items()}
 
 
 def with_confluent(bootstrap: str, topic: str, group: str) -> dict[str, Any]:

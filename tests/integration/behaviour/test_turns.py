@@ -27,9 +27,9 @@ def test_room_made_by_acknowledgements_is_for_the_member_that_waits(kafka: Clust
         talk.produce(topic, [3000] * 3)
         acquired: list[tuple[int, int, int]] = []
         while not acquired:
-            answer = talk.quietly(first.fetch_request(wait_ms=5000, max_bytes=_ENOUGH), first.via)
+            response = talk.quietly(first.fetch_request(wait_ms=5000, max_bytes=_ENOUGH), first.via)
             first.epoch += 1
-            acquired = [(low, high, ACCEPT) for low, high in ranges(answer)]
+            acquired = [(low, high, ACCEPT) for low, high in ranges(response)]
         for member in (second, third):
             talk.send(member.fetch_request(wait_ms=5000, max_bytes=_ENOUGH), member.via)
             # Another connection's request is handled later: the fetch waits by then.
@@ -43,7 +43,7 @@ def test_room_made_by_acknowledgements_is_for_the_member_that_waits(kafka: Clust
             member.leave()
 
 
-def ranges(answer: ShareFetchResponse) -> list[tuple[int, int]]:
-    assert answer.error_code == 0, answer
-    rows = [row for topic in answer.responses for part in topic.partitions for row in part.acquired_records]
+def ranges(response: ShareFetchResponse) -> list[tuple[int, int]]:
+    assert response.error_code == 0, response
+    rows = [row for topic in response.responses for part in topic.partitions for row in part.acquired_records]
     return [(row.first_offset, row.last_offset) for row in rows]

@@ -1,4 +1,4 @@
-"""Records that nobody saw keep their deliveries; what the end of a session costs; no hot loop on empty answers."""
+"""Records that nobody saw keep their deliveries; what the end of a session costs; no hot loop on empty responses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from kshare.client.consumer import source_of
 from kshare.engine.delivery_limit import limit_in, limit_request
-from kshare.engine.events import Answered, Assigned, Event
+from kshare.engine.events import Assigned, Event, Responded
 from kshare.state.unseen_releases import FIRST_S
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thread, until
@@ -107,7 +107,7 @@ async def test_a_paused_partition_goes_on_though_records_of_it_are_settled_meanw
 
 @pytest.mark.parametrize("acquire", ["auto", "records", "batches"])
 async def test_records_above_deleted_ones_are_delivered(fresh_queue: FreshQueue, acquire: str) -> None:
-    """Real brokers stand still before the deleted ones in record-limit mode, and answer thousands of fetches a second,
+    """Real brokers stand still before the deleted ones in record-limit mode, and get thousands of fetches a second,
     until the session is opened again."""
     queue, events, found = fresh_queue(), list[Event](), list[int]()
     if queue.is_4_1:
@@ -128,8 +128,8 @@ async def test_records_above_deleted_ones_are_delivered(fresh_queue: FreshQueue,
     assert len(fetches(events)) <= MOST_FETCHES
 
 
-def fetches(events: list[Event]) -> list[Answered]:
-    return [one for one in events if isinstance(one, Answered) and one.api == "ShareFetch"]
+def fetches(events: list[Event]) -> list[Responded]:
+    return [one for one in events if isinstance(one, Responded) and one.api == "ShareFetch"]
 
 
 async def is_assigned(events: list[Event]) -> None:

@@ -118,24 +118,24 @@ class WorkQueue:
         await in_thread(self.broker.create_topic, self.topic, partitions)
 
     async def delete_topic(self) -> None:
-        answer = await self.ask(
+        response = await self.ask(
             DeleteTopicsRequest(topics=[DeleteTopicState(name=self.topic)], timeout_ms=_ADMIN_MS)
         )
-        assert answer.responses[0].error_code == 0, answer
+        assert response.responses[0].error_code == 0, response
 
     async def grow(self, partitions: int) -> None:
-        answer = await self.ask(
+        response = await self.ask(
             CreatePartitionsRequest(
                 [CreatePartitionsTopic(self.topic, partitions, assignments=None)], timeout_ms=_ADMIN_MS
             )
         )
-        assert answer.results[0].error_code == 0, answer
+        assert response.results[0].error_code == 0, response
 
     async def delete_records(self, before: int) -> None:
         """Delete records of partition 0, as retention does."""
         topic = DeleteRecordsTopic(self.topic, [DeleteRecordsPartition(0, before)])
-        answer = await self.ask(DeleteRecordsRequest([topic], _ADMIN_MS))
-        assert answer.topics[0].partitions[0].error_code == 0, answer
+        response = await self.ask(DeleteRecordsRequest([topic], _ADMIN_MS))
+        assert response.topics[0].partitions[0].error_code == 0, response
 
     async def log_start(self) -> int:
         """The log start offset of partition 0."""

@@ -142,7 +142,7 @@ class _User:
             raise
 
     def _wait_for_other(self) -> None:
-        """Process what was handed out until the other thread has got its answer, and for a while."""
+        """Process what was handed out until the other thread has got its response, and for a while."""
         if self._other is not None:
             self._other.join()
             self._other = None

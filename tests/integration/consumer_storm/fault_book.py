@@ -53,7 +53,7 @@ class Acknowledged:
     last: int
     kinds: tuple[int, ...]
     """One for all of these offsets, or one for each."""
-    answered_at: float
+    responded_at: float
     error: int | None
     """None if the broker didn't respond."""
     is_lost: bool = False
@@ -83,9 +83,9 @@ class FaultBook:
     done: Counter[str] = field(default_factory=Counter)
     """How often each fault happened to a response with acquired records or results, while its client was there."""
 
-    def choose(self, answer: Message) -> str | None:
+    def choose(self, response: Message) -> str | None:
         """What happens to this response."""
-        rows = _with_records(answer)
+        rows = _with_records(response)
         brings_records = bool(rows)
         if not self.is_corrupting:
             self.corrupted = None
@@ -93,7 +93,7 @@ class FaultBook:
             self.corrupted = self.random.choice(rows).partition_index
         if any(row.partition_index == self.corrupted for row in rows):
             return "corrupt batch"
-        if not brings_records and not isinstance(answer, ShareAcknowledgeResponse):
+        if not brings_records and not isinstance(response, ShareAcknowledgeResponse):
             return None
         if self.random.random() >= self.rate:
             return None
@@ -101,9 +101,9 @@ class FaultBook:
         # In turn, so that a short storm has them all.
         return min(kinds, key=lambda kind: self.done[kind])
 
-    def spoil(self, answer: Any) -> None:
+    def spoil(self, response: Any) -> None:
         """Flip a bit of the records of one partition, which a checksum covers, or cut them off."""
-        rows = _with_records(answer)
+        rows = _with_records(response)
         row = next((row for row in rows if row.partition_index == self.corrupted), self.random.choice(rows))
         records = bytearray(row.records)
         size = _LENGTH_ENDS + int.from_bytes(records[8:12], "big")
@@ -126,8 +126,10 @@ class FaultBook:
         """Of a partition with this number, for those who read a replay."""
         return str(number)
 
-    def note_acquired(self, request: Any, asked_at: float, answer: Any, fault: str | None) -> list[Acquired]:
-        if not isinstance(answer, ShareFetchResponse):
+    def note_acquired(
+        self, request: Any, asked_at: float, response: Any, fault: str | None
+    ) -> list[Acquired]:
+        if not isinstance(response, ShareFetchResponse):
             return []
         now = monotonic()
         acquired = [
@@ -141,7 +143,7 @@ class FaultBook:
                 one.delivery_count,
                 fault,
             )
-            for topic in answer.responses
+            for topic in response.responses
             for row in topic.partitions
             if (number := self.number(topic.topic_id, row.partition_index)) is not None
             for one in row.acquired_records
@@ -160,13 +162,13 @@ class FaultBook:
         renewing = (row for row in self.acknowledged if row.error == 0 and _RENEW in row.kinds)
         return max([*acquired, *(row.at for row in renewing if is_about_them(row))], default=inf)
 
-    def note_acks(self, request: Any, asked_at: float, answer: Any) -> list[Acknowledged]:
-        """`answer` is None if there is none."""
+    def note_acks(self, request: Any, asked_at: float, response: Any) -> list[Acknowledged]:
+        """`response` is None if there is none."""
         errors: dict[tuple[bytes, int], int] = {}
-        if answer is not None:
-            for topic in answer.responses:
+        if response is not None:
+            for topic in response.responses:
                 for row in topic.partitions:
-                    is_fetch = isinstance(answer, ShareFetchResponse)
+                    is_fetch = isinstance(response, ShareFetchResponse)
                     errors[topic.topic_id, row.partition_index] = (
                         row.acknowledge_error_code if is_fetch else row.error_code
                     )
@@ -179,7 +181,7 @@ class FaultBook:
                     continue
                 for one in row.acknowledgement_batches:
                     found = errors.get((topic.topic_id, row.partition_index), 0)
-                    error = None if answer is None else answer.error_code or found
+                    error = None if response is None else response.error_code or found
                     noted.append(
                         Acknowledged(
                             asked_at,
@@ -205,9 +207,9 @@ def mark_lost(acquired: Iterable[Acquired], acknowledged: Iterable[Acknowledged]
         row.is_lost = True
 
 
-def _with_records(answer: Any) -> list[Any]:
+def _with_records(response: Any) -> list[Any]:
     """The partitions of which records were acquired."""
-    if not isinstance(answer, ShareFetchResponse):
+    if not isinstance(response, ShareFetchResponse):
         return []
-    rows = [row for topic in answer.responses for row in topic.partitions]
+    rows = [row for topic in response.responses for row in topic.partitions]
     return [row for row in rows if row.acquired_records and len(row.records or b"") > _HEADER_OF_BATCH]

@@ -138,21 +138,21 @@ class FaultyProxies(FaultBook):
 
     # --- responses
 
-    def lead(self, answer: Any, key: int) -> Any:
+    def lead(self, response: Any, key: int) -> Any:
         """Replace the brokers' addresses."""
         if key == MetadataResponse.API_KEY:
-            places = answer.brokers
+            places = response.brokers
         elif key == FindCoordinatorResponse.API_KEY:
-            places = answer.coordinators or [answer]
+            places = response.coordinators or [response]
         else:
-            places = answer.node_endpoints
+            places = response.node_endpoints
         for place in places:
             if place.port > 0:
                 place.port = next(
                     (port for (_, at), port in self._ports.items() if at == place.port), place.port
                 )
                 place.host = "127.0.0.1"
-        return answer
+        return response
 
 
 class _Connection:
@@ -184,28 +184,28 @@ class _Connection:
                 number = int.from_bytes(frame[:4], "big")
                 asked = self.asked[number]
                 try:
-                    await self._answer(asked, number, head + frame)
+                    await self._response(asked, number, head + frame)
                 finally:
                     self.asked.pop(number, None)
         self._to_client.close()
 
-    async def _answer(self, asked: _Asked, number: int, frame: bytes) -> None:
+    async def _response(self, asked: _Asked, number: int, frame: bytes) -> None:
         fault: str | None = None
         acquired: list[Acquired] = []
         settled: list[Acknowledged] = []
         proxies = self._proxies
         if asked.key in _READ and not (asked.key == MetadataResponse.API_KEY and asked.version < 1):
-            answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
-            proxies.lead(answer, asked.key)
+            response = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
+            proxies.lead(response, asked.key)
             if asked.request is not None:
-                settled = proxies.note_acks(asked.request, asked.at, answer)
-                fault = "gone" if self.is_gone else proxies.choose(answer)
-                acquired = proxies.note_acquired(asked.request, asked.at, answer, fault)
+                settled = proxies.note_acks(asked.request, asked.at, response)
+                fault = "gone" if self.is_gone else proxies.choose(response)
+                acquired = proxies.note_acquired(asked.request, asked.at, response, fault)
                 if fault in UNKNOWABLE:
                     mark_lost(acquired, settled)
                 if fault == "corrupt batch":
-                    proxies.spoil(answer)
-            frame = bytes(encode_response(answer, asked.version, number))
+                    proxies.spoil(response)
+            frame = bytes(encode_response(response, asked.version, number))
         if self.is_gone:
             return
         if fault is not None:

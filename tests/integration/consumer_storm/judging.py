@@ -131,9 +131,9 @@ class Judgement:
                 if kind == ACCEPT and row.error in (0, None):
                     self._accepted.add(place)
                 if kind == ACCEPT and row.error == 0:
-                    self._confirmed[row.member, place].append(row.answered_at)
+                    self._confirmed[row.member, place].append(row.responded_at)
                     if not row.is_lost:
-                        self._heard[row.member, place].append(row.answered_at)
+                        self._heard[row.member, place].append(row.responded_at)
                 if kind == REJECT and row.error in (0, None):
                     self._rejected.add(place)
         for deliveries in self._deliveries.values():

@@ -31,7 +31,7 @@ def grant(
     made = talk.quietly(CreateAclsRequest([rule]), "root")
     assert made.results[0].error_code == 0, made
     asked = DescribeAclsRequest(on, name, _LITERAL, f"User:{principal}", None, operation, permission)
-    talk.wait_for(lambda: asked, lambda answer: bool(answer.resources), via="root")
+    talk.wait_for(lambda: asked, lambda response: bool(response.resources), via="root")
 
 
 def scene(talk: Talk, label: str) -> Sharer:

@@ -36,9 +36,9 @@ class Member:
 
     def send_join(self, metadata: bytes = b"topics") -> None:
         if not self.id and self.instance is None:
-            answer = self.talk.quietly(self._join_request(metadata), self.label, self.version)
-            assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED, answer
-            self.id = answer.member_id
+            response = self.talk.quietly(self._join_request(metadata), self.label, self.version)
+            assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED, response
+            self.id = response.member_id
         self.talk.connection(self.label).send(self._join_request(metadata), self.version)
 
     def _join_request(self, metadata: bytes) -> JoinGroupRequest:
@@ -47,12 +47,12 @@ class Member:
 
     def joined(self) -> None:
         """Receive the response to a join, and note it."""
-        answer = self.talk.connection(self.label).receive(JoinGroupResponse, self.version)
-        if answer.error_code == 0:
-            self.id, self.generation = answer.member_id, answer.generation_id
+        response = self.talk.connection(self.label).receive(JoinGroupResponse, self.version)
+        if response.error_code == 0:
+            self.id, self.generation = response.member_id, response.generation_id
             self.talk.call(self.id, self.label)
-        noted = [answer.error_code, answer.generation_id, answer.leader, answer.skip_assignment]
-        self.talk.note(f"{self.label} joined", [*noted, len(answer.members)])
+        noted = [response.error_code, response.generation_id, response.leader, response.skip_assignment]
+        self.talk.note(f"{self.label} joined", [*noted, len(response.members)])
 
     def join(self, metadata: bytes = b"topics") -> None:
         self.send_join(metadata)
@@ -61,13 +61,13 @@ class Member:
     def sync(self, **assignments: str) -> None:
         """`assignments`: partitions → member id."""
         rows = [SyncGroupRequestAssignment(member, part.encode()) for part, member in assignments.items()]
-        answer = self.talk.quietly(
+        response = self.talk.quietly(
             SyncGroupRequest(
                 self.group, self.generation, self.id, self.instance, "consumer", "range", assignments=rows
             ),
             via=self.label,
         )
-        self.talk.note(f"{self.label} synced", [answer.error_code, bytes(answer.assignment).decode()])
+        self.talk.note(f"{self.label} synced", [response.error_code, bytes(response.assignment).decode()])
 
     def beat(self) -> None:
         request = HeartbeatRequest(self.group, self.generation, self.id, self.instance)
@@ -81,7 +81,7 @@ def new_group(talk: Talk, label: str = "consumers") -> str:
     name = talk.name(label)
     talk.wait_for(
         lambda: FindCoordinatorRequest(key_type=0, coordinator_keys=[name]),
-        lambda answer: answer.coordinators[0].error_code == 0,
+        lambda response: response.coordinators[0].error_code == 0,
     )
     return name
 
@@ -110,7 +110,7 @@ def until_told(member: Member) -> None:
     """Wait until heartbeats say that the group rebalances."""
     member.talk.wait_for(
         lambda: HeartbeatRequest(member.group, member.generation, member.id, member.instance),
-        lambda answer: answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS,
+        lambda response: response.error_code == ErrorCode.REBALANCE_IN_PROGRESS,
         via=member.label,
     )
 
@@ -129,7 +129,7 @@ def members_that_join_again(talk: Talk) -> None:
     until_told(leader)
     leader.join()
     follower.joined()
-    follower.join(b"other topics")  # its answer was lost, and the leader hasn't assigned yet
+    follower.join(b"other topics")  # its response was lost, and the leader hasn't assigned yet
     leader.join()
     leader.sync(first=leader.id, second=follower.id)
     follower.sync()

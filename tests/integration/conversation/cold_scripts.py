@@ -1,4 +1,4 @@
-"""Share-partitions that weren't fetched before: the broker answers with what it has while it loads them."""
+"""Share-partitions that weren't fetched before: the broker responds with what it has while it loads them."""
 
 from __future__ import annotations
 

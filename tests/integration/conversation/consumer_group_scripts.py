@@ -63,9 +63,9 @@ def invalid_heartbeats(talk: Talk) -> None:
 def the_broker_chooses_member_ids_in_v0(talk: Talk) -> None:
     topic, group = talk.topic("orders", 2), new_group(talk)
     one = Grouped(talk, group, "one", [topic])
-    answer = talk.quietly(one.full_request(0, member_id=""), version=HEARTBEATS_WITHOUT_REGEX)
-    talk.note("joined", [answer.error_code, answer.member_epoch, len(answer.member_id or "")])
-    talk.call(answer.member_id or "", "chosen")
+    response = talk.quietly(one.full_request(0, member_id=""), version=HEARTBEATS_WITHOUT_REGEX)
+    talk.note("joined", [response.error_code, response.member_epoch, len(response.member_id or "")])
+    talk.call(response.member_id or "", "chosen")
     describe(talk, group)
 
 
@@ -278,7 +278,7 @@ def topics_come_and_go(talk: Talk) -> None:
 def _create(talk: Talk, topic: str, partitions: int) -> bytes:
     created = talk.wait_for(
         lambda: CreateTopicsRequest([CreatableTopic(topic, partitions, 1)]),
-        lambda answer: answer.topics[0].error_code == 0,
+        lambda response: response.topics[0].error_code == 0,
     )
     talk.topic_ids[topic] = created.topics[0].topic_id
     return created.topics[0].topic_id

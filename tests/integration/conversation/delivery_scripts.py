@@ -26,10 +26,10 @@ _LATEST = -1
 STRICT = {"share_acquire_mode": 1}
 
 
-def _ranges(answer: Any) -> list[tuple[int, int]]:
+def _ranges(response: Any) -> list[tuple[int, int]]:
     return [
         (row.first_offset, row.last_offset)
-        for topic in answer.responses
+        for topic in response.responses
         for partition in topic.partitions
         for row in partition.acquired_records
     ]
@@ -82,10 +82,10 @@ def many_deliveries(talk: Talk) -> None:
     """From half of the delivery limit on, fewer and fewer records are acquired together."""
     for limit in (2, 3, 4, 5, 7, 10):
         one = scene(talk, 30, 10, label=f"limit-{limit}", share_delivery_count_limit=str(limit))
-        answer = one.fetch(wait_ms=5000)
+        response = one.fetch(wait_ms=5000)
         for _ in range(limit + 2):
-            one.acknowledge(*((first, last, RELEASE) for first, last in _ranges(answer)))
-            answer = one.fetch()
+            one.acknowledge(*((first, last, RELEASE) for first, last in _ranges(response)))
+            response = one.fetch()
 
 
 def poison_in_the_middle(talk: Talk) -> None:
@@ -350,12 +350,12 @@ class _Producer:
     def end(self, is_committed: bool) -> None:
         rows = [ListOffsetsTopic(self.topic, [ListOffsetsPartition(0, -1, _LATEST)])]
         before = self.talk.quietly(ListOffsetsRequest(-1, 0, rows)).topics[0].partitions[0].offset
-        answer = self.talk.wait_for(
+        response = self.talk.wait_for(
             lambda: EndTxnRequest(self.name, self.id, self.epoch, is_committed),
             lambda a: a.error_code == 0,
             version=4,
         )
-        assert not answer.error_code
+        assert not response.error_code
         # The marker is written after the response.
         self.talk.wait_for(
             lambda: ListOffsetsRequest(-1, 0, rows),
@@ -365,8 +365,8 @@ class _Producer:
 
 def _delete_records(talk: Talk, topic: str, before: int) -> None:
     rows = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, before)])]
-    answer = talk.quietly(DeleteRecordsRequest(rows, int(DEADLINE_S * 1000)))
-    assert not answer.topics[0].partitions[0].error_code, answer
+    response = talk.quietly(DeleteRecordsRequest(rows, int(DEADLINE_S * 1000)))
+    assert not response.topics[0].partitions[0].error_code, response
 
 
 SCRIPTS = [

@@ -61,16 +61,16 @@ def commit(
         topics=[OffsetCommitRequestTopic(name, talk.topic_ids.get(name, b"?" * 16), rows)],
         **values,
     )
-    answer: Any = talk.quietly(request, version=version)
-    talk.note(f"commit {epoch}", [each.error_code for each in answer.topics[0].partitions])
+    response: Any = talk.quietly(request, version=version)
+    talk.note(f"commit {epoch}", [each.error_code for each in response.topics[0].partitions])
 
 
 def fetch(talk: Talk, member: Grouped, epoch: int, member_id: str | None, version: int | None = None) -> None:
     topic = member.topics[0]
     wanted = [OffsetFetchRequestTopics(topic, talk.topic_ids[topic], [0, 1])]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(member.group, member_id, epoch, wanted)])
-    answer: Any = talk.quietly(request, version=version)
-    found = answer.groups[0]
+    response: Any = talk.quietly(request, version=version)
+    found = response.groups[0]
     rows = [(each.committed_offset, each.error_code) for topic in found.topics for each in topic.partitions]
     talk.note(f"fetch {epoch}", [found.error_code, rows])
 
@@ -123,10 +123,10 @@ def members_commit_in_transactions(talk: Talk) -> None:
     topic, group, name = talk.topic("orders", 2), new_group(talk), talk.name("transaction")
     talk.wait_for(
         lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
-        lambda answer: answer.coordinators[0].error_code == 0,
+        lambda response: response.coordinators[0].error_code == 0,
     )
     producer = talk.wait_for(
-        lambda: InitProducerIdRequest(name, 60_000), lambda answer: answer.error_code == 0
+        lambda: InitProducerIdRequest(name, 60_000), lambda response: response.error_code == 0
     )
     one, two = (Grouped(talk, group, label, [topic]) for label in ("one", "two"))
 
@@ -143,12 +143,12 @@ def members_commit_in_transactions(talk: Talk) -> None:
             member_id,
             topics=[TxnOffsetCommitRequestTopic(topic, talk.topic_ids[topic], rows)],
         )
-        answer: Any = talk.wait_for(
+        response: Any = talk.wait_for(
             lambda: request,
-            lambda answer: answer.topics[0].partitions[0].error_code != ErrorCode.CONCURRENT_TRANSACTIONS,
+            lambda response: response.topics[0].partitions[0].error_code != ErrorCode.CONCURRENT_TRANSACTIONS,
             version,
         )
-        talk.note(f"commit {epoch}", [each.error_code for each in answer.topics[0].partitions])
+        talk.note(f"commit {epoch}", [each.error_code for each in response.topics[0].partitions])
 
     one.join()
     for version in (talk.newest(TxnOffsetCommitRequest), BY_NAME):
@@ -203,10 +203,10 @@ _FILTERS: tuple[tuple[list[str], list[str]], ...] = (
 def listed(talk: Talk, *groups: str) -> None:
     found = []
     for states, kinds in _FILTERS:
-        answer = talk.quietly(ListGroupsRequest(states, kinds))
+        response = talk.quietly(ListGroupsRequest(states, kinds))
         found += sorted(
             [states, kinds, each.group_id, each.protocol_type, each.group_state, each.group_type]
-            for each in answer.groups
+            for each in response.groups
             if each.group_id in groups
         )
     talk.note("listed", found)

@@ -178,11 +178,11 @@ def _join_classic(talk: Talk, group: str) -> None:
     member = ""
     while True:
         request = JoinGroupRequest(group, 30_000, 30_000, member, None, "consumer", protocols)
-        answer = talk.quietly(request)
-        if answer.error_code == 0:
+        response = talk.quietly(request)
+        if response.error_code == 0:
             return
-        assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED, answer
-        member = answer.member_id
+        assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED, response
+        member = response.member_id
 
 
 def sessions_end(talk: Talk) -> None:
@@ -214,20 +214,20 @@ def _until_assigned(talk: Talk, sharer: Sharer, partitions: int) -> None:
 
 
 def _adopts(sharer: Sharer, partitions: int) -> Any:
-    def is_good(answer: Any) -> bool:
-        assert answer.error_code == 0, answer
-        sharer.member_epoch = answer.member_epoch
-        if answer.assignment is None:
+    def is_good(response: Any) -> bool:
+        assert response.error_code == 0, response
+        sharer.member_epoch = response.member_epoch
+        if response.assignment is None:
             return False
-        return sum(len(each.partitions) for each in answer.assignment.topic_partitions) == partitions
+        return sum(len(each.partitions) for each in response.assignment.topic_partitions) == partitions
 
     return is_good
 
 
 def describe_sorted(talk: Talk, group: str) -> None:
     """Note the members sorted by their topics: brokers list them in any order."""
-    answer = talk.quietly(ShareGroupDescribeRequest([group]))
-    members = sorted(answer.groups[0].members, key=lambda each: each.subscribed_topic_names)
+    response = talk.quietly(ShareGroupDescribeRequest([group]))
+    members = sorted(response.groups[0].members, key=lambda each: each.subscribed_topic_names)
     talk.note(
         "members",
         [
@@ -235,7 +235,7 @@ def describe_sorted(talk: Talk, group: str) -> None:
             for each in members
         ],
     )
-    talk.note("group", [answer.groups[0].group_state, answer.groups[0].group_epoch])
+    talk.note("group", [response.groups[0].group_state, response.groups[0].group_epoch])
 
 
 SCRIPTS = [

@@ -36,11 +36,11 @@ def new_group(talk: Talk, label: str = "g", settings: Mapping[str, str] | None =
         talk.configure_group(name, chosen)
     talk.wait_for(
         lambda: FindCoordinatorRequest(key_type=0, coordinator_keys=[name]),
-        lambda answer: answer.coordinators[0].error_code == 0,
+        lambda response: response.coordinators[0].error_code == 0,
     )
     talk.wait_for(
         lambda: ConsumerGroupDescribeRequest([name]),
-        lambda answer: answer.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND,
+        lambda response: response.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND,
     )
     time.sleep(LAG_S)
     return name
@@ -97,9 +97,9 @@ class Grouped:
     ) -> ConsumerGroupHeartbeatResponse:
         """Heartbeats until a response is good. They aren't compared."""
 
-        def seen(answer: ConsumerGroupHeartbeatResponse) -> bool:
-            self._follow(answer)
-            return good(answer)
+        def seen(response: ConsumerGroupHeartbeatResponse) -> bool:
+            self._follow(response)
+            return good(response)
 
         return self.talk.wait_for(lambda: self.request(self.epoch, owned), seen)
 
@@ -112,20 +112,20 @@ class Grouped:
         if not is_assigned(ConsumerGroupHeartbeatResponse()):
             self.talk.wait_for(
                 lambda: self.request(self.epoch, self.owned),
-                lambda answer: is_assigned(self._follow(answer)),
+                lambda response: is_assigned(self._follow(response)),
             )
         self.talk.note("assigned", count)
 
     def leave(self, epoch: int = LEAVE) -> ConsumerGroupHeartbeatResponse:
         return self.talk.ask(self.request(epoch))
 
-    def _follow(self, answer: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
-        if not answer.error_code:
-            self.epoch = answer.member_epoch
-            if answer.assignment is not None:
+    def _follow(self, response: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
+        if not response.error_code:
+            self.epoch = response.member_epoch
+            if response.assignment is not None:
                 names = {topic_id: name for name, topic_id in self.talk.topic_ids.items()}
                 self.owned = {
                     names.get(row.topic_id, row.topic_id.hex()): list(row.partitions)
-                    for row in answer.assignment.topic_partitions
+                    for row in response.assignment.topic_partitions
                 }
-        return answer
+        return response

@@ -27,7 +27,7 @@ Address = tuple[str, int]
 def _coordinator(talk: Talk, kind: int, key: str) -> Address:
     found = talk.wait_for(
         lambda: FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]),
-        lambda answer: answer.coordinators[0].error_code == 0,
+        lambda response: response.coordinators[0].error_code == 0,
     ).coordinators[0]
     return found.host, found.port
 
@@ -79,17 +79,17 @@ def leaders(talk: Talk) -> None:
     for number, broker in enumerate(each for each in found.brokers if each.node_id != leader):
         one = Sharer(talk, group, topic, f"one-{number}")
         talk.send_to(one.via, (broker.host, broker.port))
-        answer = talk.quietly(one.fetch_request(0), one.via)
-        partitions = [partition for each in answer.responses for partition in each.partitions]
+        response = talk.quietly(one.fetch_request(0), one.via)
+        partitions = [partition for each in response.responses for partition in each.partitions]
         if not partitions:  # this node doesn't know the topic yet
             talk.note("leader", None)
             return
         [partition] = partitions
         one.epoch = 1
         _note_leader(talk, partition, leader)
-        talk.note("end points", [node.node_id == leader for node in answer.node_endpoints])
-        answer = talk.quietly(one.fetch_request(1), one.via)
-        _note_leader(talk, answer.responses[0].partitions[0], leader)
+        talk.note("end points", [node.node_id == leader for node in response.node_endpoints])
+        response = talk.quietly(one.fetch_request(1), one.via)
+        _note_leader(talk, response.responses[0].partitions[0], leader)
 
 
 def _note_leader(talk: Talk, partition: Any, leader: int) -> None:

@@ -151,8 +151,8 @@ def resets(talk: Talk) -> None:
     group = talk.group("grown", {"share.auto.offset.reset": "latest"})
     one = Sharer(talk, group, topic, "one")
     one.join()
-    answer = talk.quietly(CreatePartitionsRequest([CreatePartitionsTopic(topic, 2, None)], 10_000))
-    assert not answer.results[0].error_code
+    response = talk.quietly(CreatePartitionsRequest([CreatePartitionsTopic(topic, 2, None)], 10_000))
+    assert not response.results[0].error_code
     talk.wait_for(
         lambda: describe_request(group),
         lambda a: (

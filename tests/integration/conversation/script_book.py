@@ -43,7 +43,7 @@ repeated. A real difference fails every time."""
 def tell_both(
     script: Script, real: tuple[str, int], embedded: tuple[str, int]
 ) -> tuple[list[Entry], list[Entry]]:
-    """Run a script on both brokers, several times unless they answer alike. Returns their responses."""
+    """Run a script on both brokers, several times unless they respond to alike. Returns their responses."""
     for tried in range(1, TRIES + 1):
         try:
             with ThreadPoolExecutor(2) as pool:

@@ -100,13 +100,14 @@ def a_connection_ends(talk: Talk) -> None:
 def _until_given_back(talk: Talk, one: Sharer, offset: int) -> None:
     """Wait until another member can acquire the record, which it releases at once.
 
-    It releases with an acknowledgement, which is answered when the records are available again. What a session holds
-    when it ends is released in the background: on a real broker, some of it may not be available to the next fetch yet.
+    It releases with an acknowledgement, which gets a response when the records are available again. What a session
+    holds when it ends is released in the background: on a real broker, some of it may not be available to the next
+    fetch yet.
     """
     other = Sharer(talk, one.group, one.topic, "other")
     found = talk.wait_for(
         lambda: other.fetch_request(0, wait_ms=100),
-        lambda answer: any(row.first_offset == offset for row in _acquired(answer)),
+        lambda response: any(row.first_offset == offset for row in _acquired(response)),
     )
     rows = [
         acknowledge.AcknowledgementBatch(row.first_offset, row.last_offset, bytes([RELEASE]))
@@ -118,8 +119,8 @@ def _until_given_back(talk: Talk, one: Sharer, offset: int) -> None:
     talk.quietly(other.fetch_request(-1))
 
 
-def _acquired(answer: ShareFetchResponse) -> list[AcquiredRecords]:
-    return [row for topic in answer.responses for part in topic.partitions for row in part.acquired_records]
+def _acquired(response: ShareFetchResponse) -> list[AcquiredRecords]:
+    return [row for topic in response.responses for part in topic.partitions for row in part.acquired_records]
 
 
 def topics_that_nobody_knows(talk: Talk) -> None:
@@ -162,7 +163,7 @@ def partitions_come_and_go(talk: Talk) -> None:
 
 
 def warm_up(talk: Talk, one: Sharer, partitions: int) -> None:
-    """Wait until the share-partitions are loaded: before that, a broker answers without them."""
+    """Wait until the share-partitions are loaded: before that, a broker responds without them."""
     other = Sharer(talk, one.group, one.topic, "warm")
     talk.wait_for(
         lambda: other.fetch_request(0, partitions=range(partitions), wait_ms=100),
@@ -259,7 +260,7 @@ def a_topic_goes(talk: Talk) -> None:
     talk.quietly(DeleteTopicsRequest([DeleteTopicState(one.topic)], [], 10_000))
     talk.wait_for(
         lambda: MetadataRequest(topics=[MetadataRequestTopic(name=one.topic)]),
-        lambda answer: answer.topics[0].error_code != 0,
+        lambda response: response.topics[0].error_code != 0,
     )
     one.acknowledge((0, 4, ACCEPT))
     one.fetch(-1)

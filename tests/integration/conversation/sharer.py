@@ -48,10 +48,10 @@ class Sharer:
         """Join, and wait until at least `partitions` are assigned. Responses aren't compared."""
         requests = iter([self.heartbeat(0, [self.topic])])
 
-        def is_assigned(answer: ShareGroupHeartbeatResponse) -> bool:
-            assert answer.error_code == 0, answer
-            self.member_epoch = answer.member_epoch
-            found = answer.assignment.topic_partitions if answer.assignment else []
+        def is_assigned(response: ShareGroupHeartbeatResponse) -> bool:
+            assert response.error_code == 0, response
+            self.member_epoch = response.member_epoch
+            found = response.assignment.topic_partitions if response.assignment else []
             return sum(len(topic.partitions) for topic in found) >= partitions
 
         self.talk.wait_for(lambda: next(requests, self.heartbeat(self.member_epoch)), is_assigned)
@@ -100,21 +100,21 @@ class Sharer:
     def fetch(self, epoch: int | None = None, **options: Any) -> ShareFetchResponse:
         """Fetch, and compare the response. The epoch is increased if the session continues."""
         request = self.fetch_request(epoch, **options)
-        answer = self.talk.ask(request, self.via)
-        self._go_on(request.share_session_epoch, answer.error_code)
-        return answer
+        response = self.talk.ask(request, self.via)
+        self._go_on(request.share_session_epoch, response.error_code)
+        return response
 
     def gather(self, records: int) -> None:
         """Fetch until this many records are acquired. Compares which they are, but not the number of responses."""
         acquired: list[tuple[int, int, int]] = []
         while sum(last - first + 1 for _, first, last in acquired) < records:
-            answer = self.talk.quietly(self.fetch_request(wait_ms=5000), self.via)
-            assert answer.error_code == 0, answer
-            assert answer.responses, answer
-            self._go_on(self.epoch, answer.error_code)
+            response = self.talk.quietly(self.fetch_request(wait_ms=5000), self.via)
+            assert response.error_code == 0, response
+            assert response.responses, response
+            self._go_on(self.epoch, response.error_code)
             acquired += [
                 (row.partition_index, range_.first_offset, range_.last_offset)
-                for topic in answer.responses
+                for topic in response.responses
                 for row in topic.partitions
                 for range_ in row.acquired_records
             ]
@@ -123,8 +123,8 @@ class Sharer:
     def open(self, **options: Any) -> None:
         """Open a session without fetching records. Not compared, since the share-partition may not be loaded yet."""
         request = self.fetch_request(0, **{"most": 0} | options)
-        answer = self.talk.quietly(request, self.via)
-        self._go_on(0, answer.error_code)
+        response = self.talk.quietly(request, self.via)
+        self._go_on(0, response.error_code)
 
     def acknowledge(
         self, *ranges: Range, epoch: int | None = None, partition: int = 0, **fields: Any
@@ -148,9 +148,9 @@ class Sharer:
             "share_session_epoch": epoch,
             "topics": [acknowledge.AcknowledgeTopic(self.topic_id, rows)] if rows else [],
         }
-        answer = self.talk.ask(ShareAcknowledgeRequest(**values | fields), self.via)
-        self._go_on(epoch, answer.error_code)
-        return answer
+        response = self.talk.ask(ShareAcknowledgeRequest(**values | fields), self.via)
+        self._go_on(epoch, response.error_code)
+        return response
 
     def _go_on(self, epoch: int, error: int) -> None:
         if not error:

@@ -37,12 +37,12 @@ class Coordinator:
         key = f"{self.group}:{uuid_text(self.topic_id)}:{partition}"
         self.talk.wait_for(
             lambda: FindCoordinatorRequest(key_type=2, coordinator_keys=[key]),
-            lambda answer: answer.coordinators[0].error_code == 0,
+            lambda response: response.coordinators[0].error_code == 0,
         )
         # The coordinator may still be loading, or may not know the topic yet.
         self.talk.wait_for(
             lambda: self._summary(partition),
-            lambda answer: answer.results[0].partitions[0].error_code not in (3, 14, 15, 16),
+            lambda response: response.results[0].partitions[0].error_code not in (3, 14, 15, 16),
         )
 
     def _summary(self, partition: int = 0, leader_epoch: int = 0) -> ReadShareGroupStateSummaryRequest:

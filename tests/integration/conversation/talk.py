@@ -88,8 +88,8 @@ class Connection:
         words = ("", user.name, user.password)
         for request in (SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest("\0".join(words).encode())):
             version = self.send(request, 1)
-            answer: Any = self.receive(request.RESPONSE, version)
-            assert answer.error_code == 0, answer
+            response: Any = self.receive(request.RESPONSE, version)
+            assert response.error_code == 0, response
 
     def send(self, request: Request[Any], version: int | None = None) -> int:
         """The default is the highest version that both sides support. Returns the version."""
@@ -156,10 +156,10 @@ class Talk:
 
     def receive(self, request: Request[ResponseT], via: str = "main") -> ResponseT:
         version = self._versions[request.API_KEY]
-        answer = self.connection(via).receive(request.RESPONSE, version)
+        response = self.connection(via).receive(request.RESPONSE, version)
         left_out = _LEFT_OUT if request.NAME in _IN_ITS_WORDS else _LEFT_OUT | {"errorMessage"}
-        self.log.append((request.NAME, self._comparable(to_json(answer, version), left_out)))
-        return answer  # type: ignore[return-value]
+        self.log.append((request.NAME, self._comparable(to_json(response, version), left_out)))
+        return response  # type: ignore[return-value]
 
     def wait_for(
         self,
@@ -171,11 +171,11 @@ class Talk:
         """Repeat a request until the response is good. Responses aren't compared."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            answer = self.quietly(request(), via, version)
-            if good(answer):
-                return answer
+            response = self.quietly(request(), via, version)
+            if good(response):
+                return response
             if time.monotonic() > deadline:
-                raise AssertionError(f"no good response in time; the last one: {answer}")
+                raise AssertionError(f"no good response in time; the last one: {response}")
             time.sleep(0.05)
 
     def note(self, what: str, value: object) -> None:
@@ -225,8 +225,8 @@ class Talk:
         """Create a topic, and look up its id."""
         name = self.name(label)
         configs = [CreatableTopicConfig(key, value) for key, value in (settings or {}).items()]
-        answer = self.quietly(CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=configs)]))
-        assert answer.topics[0].error_code == 0, answer
+        response = self.quietly(CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=configs)]))
+        assert response.topics[0].error_code == 0, response
         wanted = [MetadataRequestTopic(name=name)]
         found = self.wait_for(
             lambda: MetadataRequest(topics=wanted),
@@ -246,16 +246,16 @@ class Talk:
         self.configure_group(name, wanted)
         self.wait_for(
             lambda: FindCoordinatorRequest(key_type=0, coordinator_keys=[name]),
-            lambda answer: answer.coordinators[0].error_code == 0,
+            lambda response: response.coordinators[0].error_code == 0,
         )
         return name
 
     def configure_group(self, name: str, settings: Mapping[str, str]) -> None:
         configs = [AlterableConfig(key, _SET, value) for key, value in settings.items()]
-        answer = self.quietly(
+        response = self.quietly(
             IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, name, configs)])
         )
-        assert answer.responses[0].error_code == 0, answer
+        assert response.responses[0].error_code == 0, response
         # A real broker learns of it from its controller, with a delay.
         asked = DescribeConfigsResource(_GROUP_RESOURCE, name, list(settings))
         self.wait_for(
@@ -277,14 +277,14 @@ class Talk:
         rows = [PartitionProduceData(partition, bytes(builder.build()))]
         data = [TopicProduceData(topic_id=self.topic_ids[topic], partition_data=rows)]
         # A broker may not know yet that it is the leader.
-        answer = self.wait_for(
+        response = self.wait_for(
             lambda: ProduceRequest(transactional_id, -1, 10_000, data),
-            lambda answer: (
-                answer.responses[0].partition_responses[0].error_code
+            lambda response: (
+                response.responses[0].partition_responses[0].error_code
                 not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID)
             ),
         )
-        assert answer.responses[0].partition_responses[0].error_code == 0, answer
+        assert response.responses[0].partition_responses[0].error_code == 0, response
 
     # --- comparable values
 

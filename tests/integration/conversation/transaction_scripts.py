@@ -25,8 +25,8 @@ BY_CLIENTS, WITHOUT_BUMPS = 3, 4
 
 
 def described(talk: Talk, *ids: str) -> None:
-    answer: Any = talk.quietly(DescribeTransactionsRequest(list(ids)))
-    for each in answer.transaction_states:
+    response: Any = talk.quietly(DescribeTransactionsRequest(list(ids)))
+    for each in response.transaction_states:
         talk.note(
             "transaction",
             [
@@ -42,18 +42,20 @@ def described(talk: Talk, *ids: str) -> None:
 
 
 def listed(talk: Talk, *ids: str, **filters: Any) -> None:
-    answer = talk.quietly(ListTransactionsRequest(**filters))
+    response = talk.quietly(ListTransactionsRequest(**filters))
     rows = sorted(
         [each.transactional_id, each.transaction_state]
-        for each in answer.transaction_states
+        for each in response.transaction_states
         if each.transactional_id in ids
     )
-    talk.note(f"listed {sorted(filters)}", [answer.error_code, *sorted(answer.unknown_state_filters), *rows])
+    talk.note(
+        f"listed {sorted(filters)}", [response.error_code, *sorted(response.unknown_state_filters), *rows]
+    )
 
 
 def producers(talk: Talk, topic: str, *indexes: int) -> None:
-    answer: Any = talk.quietly(DescribeProducersRequest([TopicRequest(topic, list(indexes))]))
-    for row in sorted(answer.topics[0].partitions, key=lambda each: each.partition_index):
+    response: Any = talk.quietly(DescribeProducersRequest([TopicRequest(topic, list(indexes))]))
+    for row in sorted(response.topics[0].partitions, key=lambda each: each.partition_index):
         talk.note("partition", [row.partition_index, row.error_code, row.error_message])
         for each in row.active_producers:
             numbers = [each.producer_epoch, each.last_sequence, each.coordinator_epoch]
@@ -64,14 +66,14 @@ def a_transaction_is_watched(talk: Talk) -> None:
     topic, name, missing = talk.topic("orders", 2), talk.name("transaction"), talk.name("missing")
     talk.wait_for(
         lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
-        lambda answer: answer.coordinators[0].error_code == 0,
+        lambda response: response.coordinators[0].error_code == 0,
     )
     producer = talk.wait_for(
-        lambda: InitProducerIdRequest(name, 60_000), lambda answer: answer.error_code == 0
+        lambda: InitProducerIdRequest(name, 60_000), lambda response: response.error_code == 0
     )
     talk.wait_for(
         lambda: DescribeProducersRequest([TopicRequest(topic, [0, 1])]),
-        lambda answer: not any(row.error_code for row in answer.topics[0].partitions),
+        lambda response: not any(row.error_code for row in response.topics[0].partitions),
     )
     described(talk, name, missing)
     listed(talk, name)
@@ -87,8 +89,8 @@ def a_transaction_is_watched(talk: Talk) -> None:
         )
         talk.wait_for(
             lambda asked=request: asked,  # type: ignore[misc]
-            lambda answer: (
-                answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+            lambda response: (
+                response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
                 != ErrorCode.CONCURRENT_TRANSACTIONS
             ),
             BY_CLIENTS,
@@ -116,7 +118,7 @@ def a_transaction_is_watched(talk: Talk) -> None:
         talk.note("ended", talk.quietly(ended, version=WITHOUT_BUMPS).error_code)
         talk.wait_for(
             lambda: DescribeTransactionsRequest([name]),
-            lambda answer: answer.transaction_states[0].transaction_state.startswith("Complete"),
+            lambda response: response.transaction_states[0].transaction_state.startswith("Complete"),
         )
         described(talk, name)
         producers(talk, topic, 0)

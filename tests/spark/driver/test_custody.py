@@ -42,9 +42,9 @@ class Alone(RuleBasedStateMachine):
     def fetch(self, where: tuple[bytes, int], most: int) -> None:
         self.world.fetch(where, most)
 
-    @rule(is_answered=st.booleans())
-    def serve(self, is_answered: bool) -> None:
-        self.world.serve(is_answered=is_answered)
+    @rule(has_response=st.booleans())
+    def serve(self, has_response: bool) -> None:
+        self.world.serve(has_response=has_response)
 
     @rule(limit=SIZES)
     def ask_latest(self, limit: int) -> None:
@@ -73,7 +73,7 @@ class Alone(RuleBasedStateMachine):
             world.write_sink,
             world.commit,
             lambda: world.ask_latest(most),
-            lambda: world.serve(is_answered=True),
+            lambda: world.serve(has_response=True),
         ]
         for step in story[:steps]:
             step()  # type: ignore[no-untyped-call]
@@ -129,7 +129,7 @@ class AloneByJournal(Alone):
             world.begin_frame,
             world.write_frame,
             world.end_frame,
-            lambda: world.serve(is_answered=True),
+            lambda: world.serve(has_response=True),
         ]
         for step in story[:steps]:
             step()  # type: ignore[no-untyped-call]

@@ -305,8 +305,8 @@ async def test_a_topic_that_may_lose_frames(place: Place, kshare_broker: Broker)
 async def test_a_user_who_may_not_create_topics(place: Place, kshare_broker: Broker) -> None:
     """Brokers refuse this before they look whether there is one."""
 
-    def refuse(answer: CreateTopicsResponse) -> None:
-        (row,) = answer.topics
+    def refuse(response: CreateTopicsResponse) -> None:
+        (row,) = response.topics
         if not row.error_code:
             cluster = kshare_broker.state.cluster
             cluster.delete_topic(cluster.topics[row.name])
@@ -322,8 +322,8 @@ async def test_a_user_who_may_not_create_topics(place: Place, kshare_broker: Bro
 @pytest.mark.lengthy
 @pytest.mark.parametrize("place", ["topic"], indirect=True)
 async def test_a_new_topic_that_brokers_do_not_know_yet(place: Place, kshare_broker: Broker) -> None:
-    def hide(answer: MetadataResponse) -> None:
-        for topic in answer.topics:
+    def hide(response: MetadataResponse) -> None:
+        for topic in response.topics:
             topic.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     fault = kshare_broker.faults.add(

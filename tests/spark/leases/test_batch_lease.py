@@ -34,7 +34,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def short_lull(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An embedded broker answers at once, so a short wait is enough to see that there are no more records."""
+    """An embedded broker responds at once, so a short wait is enough to see that there are no more records."""
     monkeypatch.setattr(batch_lease, "_LULL_S", 0.2)
 
 
@@ -166,7 +166,7 @@ def test_lost_locks_raise(broker: Broker) -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("is_processed", [True, False])
-def test_a_lost_answer_leaves_it_open_what_was_accepted(broker: Broker, is_processed: bool) -> None:
+def test_a_lost_response_leaves_it_open_what_was_accepted(broker: Broker, is_processed: bool) -> None:
     """The broker may have processed the acceptance, and the records may be redelivered or not."""
     topic = f"open-{is_processed}"
     fill(broker, topic)

@@ -178,7 +178,7 @@ class Hand:
             if decisions.accept and self.is_due("asking"):
                 threading.Timer(0.0005 * (self.fate.seed % 20), strike, (self.folder, self.fate)).start()
 
-        def answered(partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
+        def responded(partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
             if ranges:
                 self.at("answering")
             on_confirmed(partition, ranges)
@@ -197,7 +197,7 @@ class Hand:
 
         mock.patch.object(Journal, "append", watched).start()
         mock.patch.object(holdings, "apply", leaving).start()
-        mock.patch.object(holdings, "on_confirmed", answered).start()
+        mock.patch.object(holdings, "on_confirmed", responded).start()
         mock.patch.object(custody, "confirmed", known).start()
 
 

@@ -45,8 +45,8 @@ def test_partitions_that_are_added_are_used_by_later_tasks(
 ) -> None:
     """Their writer is that of earlier tasks."""
 
-    def hide(answer: MetadataResponse) -> None:
-        for topic in answer.topics:
+    def hide(response: MetadataResponse) -> None:
+        for topic in response.topics:
             del topic.partitions[1:]
 
     def used_partitions() -> int:

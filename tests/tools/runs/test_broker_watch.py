@@ -1,4 +1,4 @@
-"""A broker that stops answering during a run: it is noticed and replaced, evidence is kept, and a report printed."""
+"""A broker that stops responding during a run: it is noticed and replaced, evidence is kept, and a report printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONFTEST = """
 import tools.kafka.health
 from tests.fakes.stand_in import StandIn
 
-tools.kafka.health.ANSWER_DEADLINE_S = 1.0
+tools.kafka.health.RESPONSE_DEADLINE_S = 1.0
 
 
 @pytest.fixture(scope="session")
@@ -63,10 +63,10 @@ def test_affected_test_is_repeated_with_a_new_broker(tmp_path: Path, options: li
     done = small_run(tmp_path, _FROZEN_DURING_A_TEST, *options, conftest=_CONFTEST)
     assert done.returncode == 0, done.stdout
     assert "3 passed, 1 rerun" in done.stdout
-    assert "1 broker stopped answering" in done.stdout
+    assert "1 broker stopped responding" in done.stdout
     told = " ".join(done.stdout.split())
     assert (
-        "Kafka 4.1.2, node 1: it stopped answering (no answer to DescribeCluster: timed out; "
+        "Kafka 4.1.2, node 1: it stopped responding (no response to DescribeCluster: timed out; "
         "asked 2 times, 1 s each) during test_it.py::test_meets_it; it was replaced" in told
     )
     assert "1 test run again: test_it.py::test_meets_it passed" in told
@@ -99,7 +99,7 @@ def test_repeated_test_that_fails_again_has_failed(tmp_path: Path) -> None:
     body = """
         def test_freezes_it_every_time(broker):
             broker.freeze()
-            assert 0, "nobody answers"
+            assert 0, "nobody responds"
 
         def test_after(broker):
             pass
@@ -107,7 +107,7 @@ def test_repeated_test_that_fails_again_has_failed(tmp_path: Path) -> None:
     done = small_run(tmp_path, body, conftest=_CONFTEST)
     assert done.returncode == 1
     assert "1 failed, 1 passed, 1 rerun" in done.stdout
-    assert "2 brokers stopped answering" in done.stdout
+    assert "2 brokers stopped responding" in done.stdout
     assert "test_it.py::test_freezes_it_every_time failed" in " ".join(done.stdout.split())
 
 
@@ -118,7 +118,7 @@ def test_failure_with_a_responding_broker_is_not_repeated(tmp_path: Path) -> Non
         """
     done = small_run(tmp_path, body, conftest=_CONFTEST)
     assert done.returncode == 1
-    assert "stopped answering" not in done.stdout
+    assert "stopped responding" not in done.stdout
     assert not (tmp_path / "stopped-brokers").exists()
 
 

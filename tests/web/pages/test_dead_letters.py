@@ -144,7 +144,7 @@ def test_before_a_redrive_other_groups_that_read_the_topic_are_named(
         (console, f"/dead-letters/letter?topic={GRAVE}&partition=0&offset=0"),
         (read_only, f"/dead-letters/topic?topic={GRAVE}"),
     ):
-        eventually(partial(running.request, path), lambda answer: said in answer[2])
+        eventually(partial(running.request, path), lambda response: said in response[2])
     assert "invoices" not in console.request(f"/dead-letters/plan?topic={GRAVE}&do=drop-all")[2]
 
 

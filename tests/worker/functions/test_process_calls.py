@@ -174,7 +174,9 @@ def forks(file: str, number: int, how: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("how", ["exit", "raise", "return"])
-async def test_a_process_that_a_function_has_forked_does_not_answer_for_it(tmp_path: Path, how: str) -> None:
+async def test_a_process_that_a_function_has_forked_does_not_response_for_it(
+    tmp_path: Path, how: str
+) -> None:
     file = tmp_path / "ended"
     async with calls() as processes:
         for number in range(5):

@@ -11,7 +11,7 @@ from kshare.worker.rules.adaptive import Adaptive, AdaptiveLimit
 def run(
     limit: AdaptiveLimit, seconds: int, capacity: int, *, failing: float = 0.0, work: int = 10**9
 ) -> list[int]:
-    """A service that answers 10 requests a second for each caller, up to so many callers at once."""
+    """A service that responds to 10 requests a second for each caller, up to so many callers at once."""
     found = []
     done = failed = 0.0
     for second in range(seconds):

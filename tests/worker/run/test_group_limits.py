@@ -183,14 +183,14 @@ async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
     router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_limits, "LOOK_FOR_LIMITS_S", 0.01)
-    answers: list[dict[str, str]] = [{"share.delivery.count.limit": "3"}]
+    responses: list[dict[str, str]] = [{"share.delivery.count.limit": "3"}]
     asked: list[int] = []
 
     async def config(router: Router, group: str) -> list[Any]:
         asked.append(1)
         if len(asked) % 2:
             raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not now")
-        return [SimpleNamespace(name=name, value=value) for name, value in answers[0].items()]
+        return [SimpleNamespace(name=name, value=value) for name, value in responses[0].items()]
 
     monkeypatch.setattr(group_limits, "group_config", config)
     limits = {"g": ShareLimits()}

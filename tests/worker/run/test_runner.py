@@ -130,7 +130,7 @@ def test_patterns_may_match_nothing_at_first() -> None:
         running.wait_until(lambda: attempts == [1, 2])
 
 
-def test_order_functions_may_answer_differently_each_time() -> None:
+def test_order_functions_may_response_differently_each_time() -> None:
     lanes = itertools.count()
     worker = Worker(group="g", order=lambda record: next(lanes) % 2)
     got: list[str] = []

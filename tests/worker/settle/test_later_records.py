@@ -1,4 +1,4 @@
-"""Looking for later records of a run: many who ask at once are answered by one pass, and each gets its own answer."""
+"""Looking for later records of a run: many who ask at once are answered by one pass, and each gets its own response."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def write(broker: Broker, runs: list[int]) -> None:
         broker.produce("retries", [b""], headers=[mark(run)])
 
 
-async def test_many_questions_are_answered_at_once(kshare_broker: Broker, later: LaterRecords) -> None:
-    answers: dict[int, bool] = {}
+async def test_many_questions_are_responded_at_once(kshare_broker: Broker, later: LaterRecords) -> None:
+    responses: dict[int, bool] = {}
     slow = kshare_broker.faults.add(FetchRequest, times=None, after_ms=50)
 
     async def ask(run: int) -> None:
-        answers[run] = await later.has("retries", 0, run, mark(run))
+        responses[run] = await later.has("retries", 0, run, mark(run))
 
     async with anyio.create_task_group() as tasks:
         for run in range(
@@ -58,50 +58,50 @@ async def test_many_questions_are_answered_at_once(kshare_broker: Broker, later:
         ):  # in this order: those with lower offsets wouldn't be answered by a later one's pass
             tasks.start_soon(ask, run)
             await anyio.lowlevel.checkpoint()
-    assert answers == {run: run < 10 for run in range(20)}
+    assert responses == {run: run < 10 for run in range(20)}
     assert slow.hits <= 2
     assert not await later.has("retries", 0, 29, mark(9))
 
 
 async def test_an_error_is_for_the_one_who_asked_first(kshare_broker: Broker, later: LaterRecords) -> None:
-    answers: dict[int, bool | int] = {}
+    responses: dict[int, bool | int] = {}
     kshare_broker.faults.add(FetchRequest, after_ms=50, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     async def ask(run: int) -> None:
         try:
-            answers[run] = await later.has("retries", 0, run, mark(run))
+            responses[run] = await later.has("retries", 0, run, mark(run))
         except BrokerError as error:
-            answers[run] = error.code
+            responses[run] = error.code
 
     async with anyio.create_task_group() as tasks:
         for run in (9, 10, 8):
             tasks.start_soon(ask, run)
             await anyio.lowlevel.checkpoint()
-    assert sorted(answers.values()) == [False, True, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert sorted(responses.values()) == [False, True, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
-async def test_others_are_answered_if_the_first_one_is_cancelled(
+async def test_others_get_responses_if_the_first_one_is_cancelled(
     kshare_broker: Broker, later: LaterRecords
 ) -> None:
     kshare_broker.faults.add(FetchRequest, after_ms=200)
-    answers: list[bool] = []
+    responses: list[bool] = []
 
     async def ask() -> None:
-        answers.append(await later.has("retries", 0, 9, mark(9)))
+        responses.append(await later.has("retries", 0, 9, mark(9)))
 
     async with anyio.create_task_group() as tasks:
         with anyio.move_on_after(0.05):
             tasks.start_soon(ask)
             tasks.start_soon(ask)
             await later.has("retries", 0, 10, mark(10))
-    assert answers == [True, True]
+    assert responses == [True, True]
 
 
 async def test_a_damaged_batch_is_for_those_that_have_to_read_it(
     kshare_broker: Broker, later: LaterRecords
 ) -> None:
-    def spoil(answer: FetchResponse) -> None:
-        row = answer.responses[0].partitions[0]
+    def spoil(response: FetchResponse) -> None:
+        row = response.responses[0].partitions[0]
         records = bytearray(row.records or b"")
         records[70] ^= 1  # of the first batch, which has offset 1
         row.records = bytes(records)
@@ -113,19 +113,19 @@ async def test_a_damaged_batch_is_for_those_that_have_to_read_it(
         after_ms=20,
         change=spoil,
     )
-    answers: list[bool | str] = []
+    responses: list[bool | str] = []
 
     async def ask(run: int) -> None:
         try:
-            answers.append(await later.has("retries", 0, run, mark(run)))
+            responses.append(await later.has("retries", 0, run, mark(run)))
         except CorruptBatchError:
-            answers.append("damaged")
+            responses.append("damaged")
 
     async with anyio.create_task_group() as tasks:
         for run in (0, 9, 0, 10):
             tasks.start_soon(ask, run)
             await anyio.lowlevel.checkpoint()
-    assert answers == ["damaged", True, "damaged", False]
+    assert responses == ["damaged", True, "damaged", False]
 
 
 async def test_a_topic_that_was_created_again(kshare_broker: Broker, later: LaterRecords) -> None:

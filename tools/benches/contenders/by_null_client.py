@@ -61,17 +61,17 @@ async def _measure(given: Given, member: NullMember, ask: Ask) -> None:
         heartbeat = member.heartbeat()
         if heartbeat is not None:
             await ask(heartbeat)
-        answer = await ask(member.fetch())
+        response = await ask(member.fetch())
         received = time.monotonic()
-        delays.hand += [received - moment for moment in _moments(answer)]
-        if member.on_fetched(answer) and delays.is_explicit:
+        delays.hand += [received - moment for moment in _moments(response)]
+        if member.on_fetched(response) and delays.is_explicit:
             member.on_acknowledged(await ask(member.acknowledgement()))
             delays.on_committed(received, {})
     delays.report()
 
 
-def _moments(answer: ShareFetchResponse) -> Iterator[float]:
-    for topic in answer.responses:
+def _moments(response: ShareFetchResponse) -> Iterator[float]:
+    for topic in response.responses:
         for partition in topic.partitions:
             if partition.acquired_records:
                 yield from map(float, _MOMENT.findall(partition.records or b""))

@@ -77,13 +77,13 @@ class NullMember:
             heartbeat = ShareGroupHeartbeatRequest(
                 self._group, self._id, self._epoch, None, None if self._epoch else [topic]
             )
-            answer = client.ask(heartbeat)
-            if answer.error_code:
+            response = client.ask(heartbeat)
+            if response.error_code:
                 time.sleep(_POLL_S)  # its coordinator is still loading
                 continue
-            self._epoch = answer.member_epoch
-            if answer.assignment and answer.assignment.topic_partitions:
-                return list(answer.assignment.topic_partitions[0].partitions)
+            self._epoch = response.member_epoch
+            if response.assignment and response.assignment.topic_partitions:
+                return list(response.assignment.topic_partitions[0].partitions)
             time.sleep(_POLL_S)
         raise TimeoutError("no assignment in time")
 
@@ -111,15 +111,15 @@ class NullMember:
             topics=[FetchTopic(self._topic_id, partitions)] if partitions else [],
         )
 
-    def on_fetched(self, answer: ShareFetchResponse) -> int:
+    def on_fetched(self, response: ShareFetchResponse) -> int:
         """Process a response. Returns the number of records."""
-        if answer.error_code:
-            raise RuntimeError(f"ShareFetch: error {answer.error_code}")
+        if response.error_code:
+            raise RuntimeError(f"ShareFetch: error {response.error_code}")
         self._session += 1
         self._to_accept = self._nothing()
         count = 0
-        for topic in answer.responses:
-            self._fetch_size.on_answer([len(partition.records or b"") for partition in topic.partitions])
+        for topic in response.responses:
+            self._fetch_size.on_response([len(partition.records or b"") for partition in topic.partitions])
             for partition in topic.partitions:
                 ranges = self._to_accept[partition.partition_index]
                 for one in partition.acquired_records:
@@ -144,11 +144,13 @@ class NullMember:
         topics = [acknowledging.AcknowledgeTopic(self._topic_id, partitions)]
         return ShareAcknowledgeRequest(self._group, self._id, self._session, topics=topics)
 
-    def on_acknowledged(self, answer: ShareAcknowledgeResponse) -> None:
+    def on_acknowledged(self, response: ShareAcknowledgeResponse) -> None:
         self._session += 1
-        refused = [one.error_code for topic in answer.responses for one in topic.partitions if one.error_code]
-        if answer.error_code or refused:
-            raise RuntimeError(f"ShareAcknowledge: errors {[answer.error_code, *refused]}")
+        refused = [
+            one.error_code for topic in response.responses for one in topic.partitions if one.error_code
+        ]
+        if response.error_code or refused:
+            raise RuntimeError(f"ShareAcknowledge: errors {[response.error_code, *refused]}")
 
     def _nothing(self) -> dict[int, list[AcknowledgementBatch]]:
         return {number: [] for number in self._partitions}

@@ -85,11 +85,11 @@ async def _try_to_create(info: ClusterInfo, name: str) -> None:
     request = CreateTopicsRequest([CreatableTopic(name, -1, -1)], _TIMEOUT_MS, validate_only=True)
     await info.router.ask_any(
         request,
-        lambda answer: [
+        lambda response: [
             response_error(
                 one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
             )
-            for one in answer.topics
+            for one in response.topics
         ],
     )
 

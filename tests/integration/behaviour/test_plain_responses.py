@@ -38,18 +38,18 @@ def test_refused_records_are_named(kafka: Cluster) -> None:
             name=topic, partition_data=[PartitionProduceData(0, batch(b"k", None, b"k", None))]
         )
         for version in (7, 8):
-            answer = talk.wait_for(
+            response = talk.wait_for(
                 lambda: ProduceRequest(None, -1, 10_000, [data]),
-                lambda answer: result(answer).error_code == ErrorCode.INVALID_RECORD,
+                lambda response: result(response).error_code == ErrorCode.INVALID_RECORD,
                 version,
             )
             reason = f"Compacted topic cannot accept message without key in topic partition {topic}-0"
             refused = {
-                each.batch_index: each.batch_index_error_message for each in result(answer).record_errors
+                each.batch_index: each.batch_index_error_message for each in result(response).record_errors
             }
             assert refused == ({1: reason, 3: reason} if version == 8 else {})
-            assert (result(answer).base_offset, result(answer).log_start_offset) == (-1, 0)
-        assert str(result(answer).error_message).startswith(
+            assert (result(response).base_offset, result(response).log_start_offset) == (-1, 0)
+        assert str(result(response).error_message).startswith(
             "One or more records have been rejected due to 2 record errors in total, and only showing the first three "
             f"errors at most: [RecordError(batchIndex=1, message='{reason}'), "
         )
@@ -76,7 +76,7 @@ def test_authorized_operations_are_told_to_those_who_ask(kafka: Cluster) -> None
         # Kafka 4.1 describes a group only once its first record is committed, which may be after the join's response.
         talk.wait_for(
             lambda: DescribeGroupsRequest([classic]),
-            lambda answer: answer.groups[0].error_code == ErrorCode.NONE,
+            lambda response: response.groups[0].error_code == ErrorCode.NONE,
         )
         for asked in (True, False):
             cluster: Any = talk.quietly(DescribeClusterRequest(asked))
@@ -91,8 +91,8 @@ def test_authorized_operations_are_told_to_those_who_ask(kafka: Cluster) -> None
         member.leave()
 
 
-def result(answer: Any) -> Any:
-    return answer.responses[0].partition_responses[0]
+def result(response: Any) -> Any:
+    return response.responses[0].partition_responses[0]
 
 
 def batch(*keys: bytes | None) -> bytes:

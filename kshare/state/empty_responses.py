@@ -1,9 +1,9 @@
-"""A brake on fetches that brokers answer at once, without records.
+"""A brake on fetches that brokers respond at once, without records.
 
-A broker without records should wait for some before it answers (`max_wait_ms`). If it doesn't, asking again at once
+A broker without records should wait for some before it responds (`max_wait_ms`). If it doesn't, asking again at once
 would mean thousands of requests a second:
 
-    answer to a fetch                             | the next fetch
+    response to a fetch                             | the next fetch
     ----------------------------------------------+------------------------------------------------------------------
     with records                                  | at once
     without, after at least half of the wait      | at once
@@ -17,8 +17,8 @@ Such a broker may never have records again. That is a defect of Kafka 4.2 to 4.4
 within a producer batch, a fetch in record-limit mode may acquire records below that offset, and from then on the broker
 reads for this group at an offset that its log doesn't have any more. It forgets this, and reads the group's stored
 state, when the group's last session with it has ended and the connection of that session is closed. So, after `REOPEN`
-early answers in a row, the session should be opened again, if nothing is held: at most every `REOPEN_S`, and less often
-if that doesn't help.
+early responses in a row, the session should be opened again, if nothing is held: at most every `REOPEN_S`, and less
+often if that doesn't help.
 
 Decides when to fetch, and when to open the session again; times are passed in.
 """
@@ -38,7 +38,7 @@ REOPEN_S, LONGEST_REOPEN_S = 10.0, 600.0
 """The pause after the session was opened again doubles each time, up to the longest."""
 
 
-class EmptyAnswers:
+class EmptyResponses:
     """Those of one broker."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class EmptyAnswers:
         self.until = -math.inf
 
     def on_empty(self, took_s: float, max_wait_s: float, now: float) -> None:
-        """A fetch was answered without records."""
+        """A fetch got a response without records."""
         if took_s >= max_wait_s / 2:
             # It waits as it should, so there is nothing wrong with any partition.
             self.on_records()

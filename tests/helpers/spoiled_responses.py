@@ -8,15 +8,15 @@ from kshare.protocol.messages import (
 )
 
 
-def brings_records(answer: Message) -> bool:
-    return isinstance(answer, ShareFetchResponse) and any(
-        row.acquired_records for topic in answer.responses for row in topic.partitions
+def brings_records(response: Message) -> bool:
+    return isinstance(response, ShareFetchResponse) and any(
+        row.acquired_records for topic in response.responses for row in topic.partitions
     )
 
 
-def cut_in_half(answer: Message, frame: bytearray) -> bytearray:
+def cut_in_half(response: Message, frame: bytearray) -> bytearray:
     """Truncate the response, in a complete frame."""
-    if not brings_records(answer):
+    if not brings_records(response):
         return frame
     half = frame[: len(frame) // 2]
     half[:4] = (len(half) - 4).to_bytes(4, "big")

@@ -1,7 +1,8 @@
 """Recorded responses to ShareFetch with flipped bits, truncated, or with false fields: no record is taken for a gap.
 
-The responses are from real brokers of three releases (`tools/share_answers.py`). Damage must be noticed unless it makes
-no difference. Where nothing else in a response contradicts the damage, it can't be noticed; these fields are listed.
+The responses are from real brokers of three releases (`tools/share_responses.py`). Damage must be noticed unless it
+makes no difference. Where nothing else in a response contradicts the damage, it can't be noticed: these fields are
+listed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BELIEVED = {
 
 
 def flips(size: int, number: int, is_thorough: bool) -> Iterator[tuple[int, int]]:
-    """Positions and bits: all, or one bit of every seventh byte, which differs from answer to answer."""
+    """Positions and bits: all, or one bit of every seventh byte, which differs from response to response."""
     if is_thorough:
         yield from itertools.product(range(size), range(8))
     else:
@@ -41,10 +42,10 @@ def flips(size: int, number: int, is_thorough: bool) -> Iterator[tuple[int, int]
     "is_thorough", [False, pytest.param(True, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
 )
 def test_flipped_bits_never_turn_a_record_into_a_gap(is_thorough: bool) -> None:
-    answers = recorded()
-    assert len(answers) >= 100
+    responses = recorded()
+    assert len(responses) >= 100
     wrong: list[object] = []
-    for number, one in enumerate(answers):
+    for number, one in enumerate(responses):
         judge, names = Judge(one), fields(one)
         for position, bit in flips(len(names), number, is_thorough):
             name = names[position]
@@ -166,7 +167,7 @@ class Judge:
 
 def partitions_of(one: Recorded) -> Iterator[tuple[Callable[[], bytes], PartitionData]]:
     """Each partition's data, to be changed in place, and a function that returns the changed frame."""
-    answer = one.answer()
-    for topic in answer.responses:
+    response = one.response()
+    for topic in response.responses:
         for data in topic.partitions:
-            yield (lambda: one.with_answer(answer)), data
+            yield (lambda: one.with_response(response)), data

@@ -33,7 +33,7 @@ _EXECUTED_LATE = (AddPartitionsToTxnRequest, ProduceRequest, EndTxnRequest)
 _LATEST_S = 0.3
 
 
-class LostAnswers:
+class LostResponses:
     """`rate`: the share of requests that something happens to."""
 
     def __init__(self, random: Random, tasks: TaskGroup, rate: float) -> None:

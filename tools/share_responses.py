@@ -1,6 +1,6 @@
-"""Records ShareFetch responses of real brokers: `python -m tools.share_answers [release ...]`.
+"""Records ShareFetch responses of real brokers: `python -m tools.share_responses [release ...]`.
 
-Writes tests/golden/share_answers.jsonl.
+Writes tests/golden/share_responses.jsonl.
 
 Each tested release is started once, and fetches are sent for all kinds of topics: compressed, compacted,
 transactional, with deleted records, several partitions, redelivered records. Tests damage these responses bit by
@@ -43,7 +43,7 @@ from tests.helpers.plain_client import PlainClient
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
 
-FILE = Path(__file__).resolve().parent.parent / "tests" / "golden" / "share_answers.jsonl"
+FILE = Path(__file__).resolve().parent.parent / "tests" / "golden" / "share_responses.jsonl"
 DEADLINE_S = 60.0
 ACCEPT, RELEASE = 1, 2
 COMPACTED = {
@@ -57,7 +57,7 @@ Settle = Callable[[int], int]
 """Returns the acknowledgement type for the record at an offset."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """One line of the file."""
 
     release: str
@@ -102,10 +102,10 @@ class Member:
             beat = ShareGroupHeartbeatRequest(
                 self.group, self.id, epoch, None, None if epoch else [self.topic]
             )
-            answer = self.client.ask(beat)
-            assert answer.error_code == 0, answer
-            epoch = answer.member_epoch
-            found = answer.assignment.topic_partitions if answer.assignment else []
+            response = self.client.ask(beat)
+            assert response.error_code == 0, response
+            epoch = response.member_epoch
+            found = response.assignment.topic_partitions if response.assignment else []
             if sum(len(one.partitions) for one in found) == self.partitions:
                 return
             time.sleep(0.1)
@@ -133,22 +133,22 @@ class Member:
             "topics": [fetch.FetchTopic(self.topic_id, rows)] if rows else [],
         }
         request = ShareFetchRequest(**values | fields)
-        answer = self.client.ask(request)
-        assert answer.error_code == 0, answer
+        response = self.client.ask(request)
+        assert response.error_code == 0, response
         self.epoch += 1
-        return answer
+        return response
 
     def record(
         self, release: str, kind: str, max_responses: int, settle: Settle, **fields: Any
-    ) -> Iterator[Answer]:
+    ) -> Iterator[Response]:
         """Yield up to `max_responses` responses with records. Each is settled with the next fetch."""
         acks: dict[int, list[tuple[int, int, bytes]]] = {}
         empty = 0
         while max_responses and empty < 8:
-            answer = self.fetch(acks, **fields)
+            response = self.fetch(acks, **fields)
             found = {
                 one.partition_index: one.acquired_records
-                for topic in answer.responses
+                for topic in response.responses
                 for one in topic.partitions
                 if one.acquired_records
             }
@@ -157,7 +157,7 @@ class Member:
                 topic = self.topic_id.hex()
                 version = self.client.version_of(ShareFetchRequest())
                 body = bytes(self.client.frame)
-                yield Answer(
+                yield Response(
                     release,
                     kind,
                     version,
@@ -193,7 +193,7 @@ class Recorder:
         self.is_4_1 = cluster.release.startswith("4.1.")
         self._numbers = itertools.count()
 
-    def everything(self) -> Iterator[Answer]:
+    def everything(self) -> Iterator[Response]:
         kinds = (
             self.small,
             self.compressed,
@@ -245,20 +245,20 @@ class Recorder:
         member.join()
         return member
 
-    def small(self) -> Iterator[Answer]:
+    def small(self) -> Iterator[Response]:
         topic = self.topic()
         self.send(topic, [[b"a", b"b", b"c"], [b"d"], [b"e", b"f"], [b"g", b"h", b"i", b"j"]])
         yield from self.member(topic).record(self.release, "small", 2, lambda _: ACCEPT)
         yield from self.member(topic).record(self.release, "small parts", 4, lambda _: ACCEPT, batch_size=3)
 
-    def compressed(self) -> Iterator[Answer]:
+    def compressed(self) -> Iterator[Response]:
         for codec in list(Compression)[1:]:
             topic = self.topic()
             values = [b"value " * 5 + b"%d" % number for number in range(12)]
             self.send(topic, [values[:5], values[5:6], values[6:]], compression=codec)
             yield from self.member(topic).record(self.release, codec.name.lower(), 2, lambda _: ACCEPT)
 
-    def record_limit(self) -> Iterator[Answer]:
+    def record_limit(self) -> Iterator[Response]:
         """Ranges that begin and end within batches. Kafka 4.1 lacks this mode: it acquires whole batches."""
         topic = self.topic()
         self.send(topic, [[b"%d" % number for number in range(7)], [b"x", b"y", b"z"]])
@@ -270,7 +270,7 @@ class Recorder:
         fields = {"max_records": max_records, "batch_size": max_records}
         return fields if self.is_4_1 else fields | {"share_acquire_mode": 1}
 
-    def again(self) -> Iterator[Answer]:
+    def again(self) -> Iterator[Response]:
         """Some records are released, so that single records of a batch are redelivered."""
         topic = self.topic()
         self.send(topic, [[b"%d" % number for number in range(6)], [b"x", b"y", b"z"]])
@@ -283,14 +283,14 @@ class Recorder:
 
         yield from self.member(topic).record(self.release, "again", 5, settle)
 
-    def partitions(self) -> Iterator[Answer]:
+    def partitions(self) -> Iterator[Response]:
         topic = self.topic(partitions=3)
         for turn in range(2):
             for number in range(3):
                 self.send(topic, [[(b"k", b"p%d" % number)] * (turn + number + 1)], number)
         yield from self.member(topic, 3).record(self.release, "partitions", 4, lambda _: ACCEPT)
 
-    def compacted(self) -> Iterator[Answer]:
+    def compacted(self) -> Iterator[Response]:
         topic = self._compacted_topic()
         yield from self.member(topic).record(self.release, "compacted", 3, lambda _: ACCEPT)
         yield from self.member(topic).record(
@@ -312,7 +312,7 @@ class Recorder:
                 **fields,
             )
 
-    def compacted_again(self) -> Iterator[Answer]:
+    def compacted_again(self) -> Iterator[Response]:
         """Acquired, then compacted, then acquired again."""
         topic = self.topic(COMPACTED)
         self.send(topic, [[(b"k%d" % number, b"x")] for number in range(6)])
@@ -358,16 +358,16 @@ class Recorder:
         where = topic_id(self.client, topic)
         while True:
             row = plain.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=2**20)
-            answer = self.client.ask(
+            response = self.client.ask(
                 FetchRequest(max_wait_ms=0, topics=[plain.FetchTopic(topic_id=where, partitions=[row])])
             )
-            batches = list(read_batches(answer.responses[0].partitions[0].records or b""))
+            batches = list(read_batches(response.responses[0].partitions[0].records or b""))
             if not batches:
                 return found
             found += [record.offset for batch in batches for record in batch]
             offset = batches[-1].last_offset + 1
 
-    def transactions(self) -> Iterator[Answer]:
+    def transactions(self) -> Iterator[Response]:
         topic = self.topic()
         producer = KafkaProducer(
             bootstrap_servers=self.cluster.bootstrap, transactional_id=uuid.uuid4().hex, linger_ms=50
@@ -388,14 +388,14 @@ class Recorder:
             member = self.member(topic, share_isolation_level=isolation)
             yield from member.record(self.release, f"transactions, {isolation}", 3, lambda _: ACCEPT)
 
-    def cut_off(self) -> Iterator[Answer]:
+    def cut_off(self) -> Iterator[Response]:
         """The requested number of bytes ends within a batch."""
         topic = self.topic()
         self.send(topic, [[b"x" * 60] for _ in range(8)])
         yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=330)
         yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=150)
 
-    def deleted(self) -> Iterator[Answer]:
+    def deleted(self) -> Iterator[Response]:
         topic = self.topic()
         self.send(topic, [[b"0", b"1", b"2", b"3"], [b"4", b"5", b"6"]])
         member = self.member(topic)
@@ -420,7 +420,7 @@ def main(releases: Sequence[str]) -> None:
                 found = [one._asdict() for one in Recorder(cluster, Recording(connection)).everything()]
         kept = [one for one in kept if one["release"] != release] + found
         FILE.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in kept), "utf-8")
-    print(f"{len(kept)} answers, {sum(len(one['body']) * 3 // 4 for one in kept)} bytes, in {FILE.name}")
+    print(f"{len(kept)} responses, {sum(len(one['body']) * 3 // 4 for one in kept)} bytes, in {FILE.name}")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ RECORDS = 300
 def with_error(code: ErrorCode) -> Callable[[Any], None]:
     """Changes a response to what a leader says if it can't wait for the replicas."""
 
-    def change(answer: Any) -> None:
-        for topic in answer.responses:
+    def change(response: Any) -> None:
+        for topic in response.responses:
             for row in topic.partition_responses:
                 row.error_code = code
 
@@ -61,8 +61,8 @@ async def test_error_after_the_append_leaves_the_record_open(kshare_broker: Brok
 
 @pytest.mark.lengthy
 async def test_an_offset_is_asked_for_again_if_it_is_missing(kshare_broker: Broker) -> None:
-    def forget(answer: Any) -> None:
-        answer.responses[0].partition_responses[0].base_offset = -1
+    def forget(response: Any) -> None:
+        response.responses[0].partition_responses[0].base_offset = -1
 
     kshare_broker.create_topic("orders", 1)
     async with Producer(kshare_broker.bootstrap) as producer:
