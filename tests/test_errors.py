@@ -76,8 +76,16 @@ def instance(kind: type[BaseException]) -> BaseException:
     if owner.__module__ not in SOURCES:
         return kind("what happened")
     parameters = inspect.signature(kind).parameters.values()
-    by_name = {one.name: ARGUMENTS[str(one.annotation)] for one in parameters if one.kind is one.KEYWORD_ONLY}
-    rest = [ARGUMENTS[str(one.annotation)] for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    by_name = {
+        parameter.name: ARGUMENTS[str(parameter.annotation)]
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    rest = [
+        ARGUMENTS[str(parameter.annotation)]
+        for parameter in parameters
+        if parameter.kind is not parameter.KEYWORD_ONLY
+    ]
     return kind(*rest, **by_name)
 
 

@@ -79,7 +79,7 @@ def test_the_import_contracts_match_the_table(room: str) -> None:
 
 
 def test_no_contract_allows_indirect_imports() -> None:
-    assert [one["name"] for one in contracts() if "allow_indirect_imports" in one] == []
+    assert [contract["name"] for contract in contracts() if "allow_indirect_imports" in contract] == []
 
 
 @pytest.mark.lengthy

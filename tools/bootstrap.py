@@ -89,7 +89,9 @@ def requirements(project: dict[str, Any], extra: str | None = None) -> list[str]
     found = requirements(project)
     for wanted in project["optional-dependencies"][extra]:
         if others := own.fullmatch(wanted):
-            found += [one for other in others[1].split(",") for one in requirements(project, other)]
+            found += [
+                requirement for other in others[1].split(",") for requirement in requirements(project, other)
+            ]
         else:
             found.append(wanted)
     return [*dict.fromkeys(found)]

@@ -163,7 +163,11 @@ def _documented(config: type[Any]) -> Iterator[tuple[str, str, str]]:
 def arguments_of(function: Callable[..., object]) -> list[Option]:
     """The named arguments of a function whose docstring has a paragraph for each, such as "`http`: an address"."""
     paragraphs = [" ".join(one.split()) for one in inspect.cleandoc(function.__doc__ or "").split("\n\n")]
-    docs = dict(one.removeprefix("`").split("`: ", 1) for one in paragraphs if re.match(r"`\w+`: ", one))
+    docs = dict(
+        paragraph.removeprefix("`").split("`: ", 1)
+        for paragraph in paragraphs
+        if re.match(r"`\w+`: ", paragraph)
+    )
     arguments = inspect.signature(function).parameters
     return [
         Option(

@@ -147,10 +147,10 @@ class Member:
         while max_responses and empty < 8:
             response = self.fetch(acks, **fields)
             found = {
-                one.partition_index: one.acquired_records
+                partition.partition_index: partition.acquired_records
                 for topic in response.responses
-                for one in topic.partitions
-                if one.acquired_records
+                for partition in topic.partitions
+                if partition.acquired_records
             }
             if found:
                 max_responses -= 1
@@ -169,11 +169,13 @@ class Member:
             acks = {
                 number: [
                     (
-                        one.first_offset,
-                        one.last_offset,
-                        bytes(settle(offset) for offset in range(one.first_offset, one.last_offset + 1)),
+                        range_.first_offset,
+                        range_.last_offset,
+                        bytes(
+                            settle(offset) for offset in range(range_.first_offset, range_.last_offset + 1)
+                        ),
                     )
-                    for one in ranges
+                    for range_ in ranges
                 ]
                 for number, ranges in found.items()
             }
@@ -323,7 +325,8 @@ class Recorder:
             for row in member.fetch({}).responses:
                 for data in row.partitions:
                     held += [
-                        (one.first_offset, one.last_offset, bytes([RELEASE])) for one in data.acquired_records
+                        (record.first_offset, record.last_offset, bytes([RELEASE]))
+                        for record in data.acquired_records
                     ]
         self.send(
             topic, [[(b"k%d" % number, b"new") for number in (1, 2, 5)], [(b"l0", b"n"), (b"l5", b"n")]]

@@ -42,15 +42,15 @@ async def group_config(router: Router, group: str) -> list[ConfigEntry]:
         for one in await describe(router, ConfigResource.GROUP, group)
         if one.name.startswith((_BOUNDED, "errors."))
     ]
-    names = [f"group.share.{end}.{_bare(one.name)}" for one in entries for end in ("min", "max")]
+    names = [f"group.share.{end}.{_bare(entry.name)}" for entry in entries for end in ("min", "max")]
     bounds = await broker_values(router, names)
     return [
         replace(
-            one,
-            lowest=bounds.get(f"group.share.min.{_bare(one.name)}"),
-            highest=bounds.get(f"group.share.max.{_bare(one.name)}"),
+            entry,
+            lowest=bounds.get(f"group.share.min.{_bare(entry.name)}"),
+            highest=bounds.get(f"group.share.max.{_bare(entry.name)}"),
         )
-        for one in entries
+        for entry in entries
     ]
 
 
@@ -71,9 +71,12 @@ async def describe(
             request,
             lambda response: [
                 response_error(
-                    one.error_code, action, one.error_message, [_right("DescribeConfigs", resource, name)]
+                    result.error_code,
+                    action,
+                    result.error_message,
+                    [_right("DescribeConfigs", resource, name)],
                 )
-                for one in response.results
+                for result in response.results
             ],
             deadline,
         )
@@ -101,11 +104,11 @@ async def describe_each(
         some = wanted[start : start + _RESOURCES_PER_REQUEST]
         request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys) for name in some])
         response = await router.ask_any(request, lambda response: ())
-        for name in {*some} - {one.resource_name for one in response.results}:
+        for name in {*some} - {result.resource_name for result in response.results}:
             raise left_out("DescribeConfigs", f"{resource.name.lower()} {name}")
-        for one in response.results:
-            values = {row.name: _entry(row).value for row in one.configs}
-            found[one.resource_name] = one.error_code or values
+        for result in response.results:
+            values = {row.name: _entry(row).value for row in result.configs}
+            found[result.resource_name] = result.error_code or values
     return found
 
 
@@ -167,4 +170,4 @@ async def broker_values(router: Router, names: Iterable[str]) -> dict[str, str |
         if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return {}
         raise
-    return {one.name: one.value for one in entries}
+    return {entry.name: entry.value for entry in entries}

@@ -70,7 +70,9 @@ async def describe_share_groups(
                 node, ShareGroupDescribeRequest(group_ids=theirs), lambda response: ()
             )
             found |= {
-                one.group_id: _description(one, node, router) for one in response.groups if not one.error_code
+                group.group_id: _description(group, node, router)
+                for group in response.groups
+                if not group.error_code
             }
     for name in names:
         if name not in found:
@@ -118,9 +120,9 @@ async def delete_group(router: Router, group: str) -> None:
         DeleteGroupsRequest(groups_names=[group]),
         lambda response: [
             response_error(
-                one.error_code, f"group {group}", one.error_message, [Right("Delete", "group", group)]
+                result.error_code, f"group {group}", result.error_message, [Right("Delete", "group", group)]
             )
-            for one in response.results
+            for result in response.results
         ],
         is_repeatable=False,
     )

@@ -26,7 +26,7 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
     found = []
     for topic in response.topics:
         name = topic.name or ""
-        existing = sorted(one.partition_index for one in topic.partitions)
+        existing = sorted(partition.partition_index for partition in topic.partitions)
         requested = topics[name]
         wanted = existing if requested is None else sorted(set(requested))
         missing = [number for number in wanted if number not in existing]

@@ -47,26 +47,26 @@ class ProgressReader:
         resets: Mapping[str, str | None] | None = None,
     ) -> dict[str, list[PartitionProgress]]:
         """`offsets`: what the coordinator of each group reports. `resets`: `share.auto.offset.reset`, if known."""
-        where = {(one.topic, one.partition) for rows in offsets.values() for one in rows}
+        where = {(row.topic, row.partition) for rows in offsets.values() for row in rows}
         if not where:
             return {group: [] for group in offsets}
         names = await self._find_topics()
         firsts, ends = await self._bounds(where)
         ids = self.topic_ids = {name: names[name] for name, _ in where if name in names}
         states = await self._states.of(
-            SharePartitionKey(group, ids[one.topic], one.partition)
+            SharePartitionKey(group, ids[row.topic], row.partition)
             for group, rows in offsets.items()
-            for one in rows
-            if one.topic in ids
+            for row in rows
+            if row.topic in ids
         )
         found: dict[str, list[PartitionProgress]] = {}
         for group, rows in offsets.items():
             found[group] = []
-            for one in rows:
-                place = (one.topic, one.partition)
-                key = SharePartitionKey(group, ids.get(one.topic, b""), one.partition)
+            for row in rows:
+                place = (row.topic, row.partition)
+                key = SharePartitionKey(group, ids.get(row.topic, b""), row.partition)
                 trail = self._states.trails.get(key)
-                found[group].append(progress(one, states.get(key), firsts.get(place), ends.get(place), trail))
+                found[group].append(progress(row, states.get(key), firsts.get(place), ends.get(place), trail))
             found[group] = await self._limits.fill_in(group, found[group])
             if any(one.start_offset is None for one in found[group]):
                 reset = await reset_of(self._router, group) if resets is None else resets.get(group)
@@ -106,14 +106,14 @@ class ProgressReader:
 
     async def _find_topics(self) -> dict[str, bytes]:
         """The ids of all topics. Also finds out which partitions have a leader."""
-        topics = [one for one in (await self._router.metadata(None)).topics if one.name]
+        topics = [topic for topic in (await self._router.metadata(None)).topics if topic.name]
         self._led = {
-            (one.name or "", row.partition_index)
-            for one in topics
-            for row in one.partitions
+            (topic.name or "", row.partition_index)
+            for topic in topics
+            for row in topic.partitions
             if row.leader_id >= 0
         }
-        return {one.name or "": one.topic_id for one in topics}
+        return {topic.name or "": topic.topic_id for topic in topics}
 
     async def _bounds(
         self, where: set[TopicPartition]
@@ -178,7 +178,7 @@ def _of_state(
     stored = state.start_offset
     first = max(stored, log_start or 0)
     start = state.first_open(first)
-    removed = sum(one.size for one in state.open_ranges(first))
+    removed = sum(range_.size for range_ in state.open_ranges(first))
     opened = [] if end is None else list(state.covering(start, end - 1))
     opened = [one for one in opened if not one.is_settled]
     window_end = max(state.window_end, start)

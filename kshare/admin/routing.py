@@ -243,7 +243,9 @@ class Router:
 
     def learn(self, response: MetadataResponse) -> None:
         """Remember the addresses of the brokers."""
-        self.pool.learn({one.node_id: (one.host, one.port, one.rack) for one in response.brokers})
+        self.pool.learn(
+            {broker.node_id: (broker.host, broker.port, broker.rack) for broker in response.brokers}
+        )
 
     def _error(self, response_error: ResponseError) -> BrokerError:
         right = missing_right(response_error.code, response_error.needs)
@@ -256,10 +258,10 @@ class Router:
         request = FindCoordinatorRequest(key_type=CoordinatorKind.GROUP, coordinator_keys=list(groups))
         response = await self.ask_any(request, lambda response: ())
         found: dict[int, list[str]] = {}
-        for one in response.coordinators:
-            if not one.error_code:
-                self._learn_coordinator(one)
-                found.setdefault(one.node_id, []).append(one.key)
+        for coordinator in response.coordinators:
+            if not coordinator.error_code:
+                self._learn_coordinator(coordinator)
+                found.setdefault(coordinator.node_id, []).append(coordinator.key)
         return found
 
     async def _coordinator(self, group: str, kind: CoordinatorKind, deadline: float) -> int:
@@ -268,12 +270,12 @@ class Router:
             FindCoordinatorRequest(key_type=kind, coordinator_keys=[group]),
             lambda response: [
                 response_error(
-                    one.error_code,
+                    coordinator.error_code,
                     f"finding the coordinator of {group}",
-                    one.error_message,
+                    coordinator.error_message,
                     [Right("Describe", _RESOURCE_OF[kind], group)],
                 )
-                for one in response.coordinators
+                for coordinator in response.coordinators
             ],
             deadline,
         )

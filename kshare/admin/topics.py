@@ -21,13 +21,13 @@ _NOT_AUTHORIZED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHO
 async def list_topics(router: Router, *, with_internal: bool) -> list[TopicListing]:
     found = [
         TopicListing(
-            one.name or "",
-            one.topic_id,
-            len(one.partitions),
-            len(one.partitions[0].replica_nodes) if one.partitions else 0,
-            one.is_internal,
+            topic.name or "",
+            topic.topic_id,
+            len(topic.partitions),
+            len(topic.partitions[0].replica_nodes) if topic.partitions else 0,
+            topic.is_internal,
         )
-        for one in (await router.metadata(None)).topics
+        for topic in (await router.metadata(None)).topics
     ]
     return sorted((one for one in found if with_internal or not one.is_internal), key=lambda one: one.topic)
 

@@ -58,7 +58,7 @@ class Claims:
 
     async def _topics(self, group: str) -> frozenset[str] | BrokerError:
         try:
-            return frozenset(one.topic for one in await share_group_offsets(self._router, group, None))
+            return frozenset(offset.topic for offset in await share_group_offsets(self._router, group, None))
         except BrokerError as error:
             return frozenset() if error.code in _NO_GROUP else error
 
@@ -68,7 +68,7 @@ class Claims:
             entries = await configs.describe(self._router, ConfigResource.GROUP, group, keys=[LETTER_TOPIC])
         except BrokerError as error:
             return error
-        return next((one.value for one in entries if one.name == LETTER_TOPIC and one.value), "")
+        return next((entry.value for entry in entries if entry.name == LETTER_TOPIC and entry.value), "")
 
 
 def doubt(reason: str, topic: str) -> str:

@@ -111,7 +111,7 @@ class DeadLetter:
     def kept_bytes(self) -> int:
         parts = [self.key, self.value, *self.context.values(), *(value for _, value in self.own_headers)]
         names = [*self.context, *(name for name, _ in self.own_headers)]
-        return sum(len(one or b"") for one in parts) + sum(map(len, names)) + _OVERHEAD
+        return sum(len(part or b"") for part in parts) + sum(map(len, names)) + _OVERHEAD
 
     def cut(self, longest: int, identity: bytes) -> DeadLetter:
         """To be shown: at most so many bytes of key and value, and of each header what anybody would read."""

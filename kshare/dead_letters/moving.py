@@ -53,8 +53,8 @@ class LetterMover:
             for record, _ in held
         ]
         return [
-            one if isinstance(one, KshareError) else Origin(first.topic, first.partition, one)
-            for one in outcomes
+            outcome if isinstance(outcome, KshareError) else Origin(first.topic, first.partition, outcome)
+            for outcome in outcomes
         ]
 
 

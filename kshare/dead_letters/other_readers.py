@@ -27,7 +27,7 @@ async def subscriptions(router: Router) -> Reads:
     Needs a request to each broker, and a few more. Leaves out groups that we may not describe.
     """
     try:
-        names = [one.group for one in await groups.list_groups(router, ("share",), ("Stable",))]
+        names = [group.group for group in await groups.list_groups(router, ("share",), ("Stable",))]
         described = await groups.describe_share_groups(router, names)
     except BrokerError:  # the redrive doesn't need it
         return {}

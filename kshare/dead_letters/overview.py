@@ -36,17 +36,19 @@ class LetterCounts:
 async def overview(router: Router, named_by: Mapping[str, Iterable[str]]) -> list[TopicOverview]:
     """Topics that accept dead letters, and those that a group's config names. `named_by` are groups by topic."""
     topics = [
-        one for one in (await router.metadata(None)).topics if not one.is_internal and not one.error_code
+        topic
+        for topic in (await router.metadata(None)).topics
+        if not topic.is_internal and not topic.error_code
     ]
-    names = [one.name or "" for one in topics]
+    names = [topic.name or "" for topic in topics]
     found = await describe_many(router, ConfigResource.TOPIC, names, [ENABLED])
     rows = []
-    for one in topics:
-        name = one.name or ""
+    for topic in topics:
+        name = topic.name or ""
         accepts = found.get(name, {}).get(ENABLED) == "true"
         if accepts or name in named_by:
             groups = tuple(sorted(named_by.get(name, ())))
-            rows.append(TopicOverview(name, len(one.partitions), groups, accepts))
+            rows.append(TopicOverview(name, len(topic.partitions), groups, accepts))
     return sorted(rows, key=lambda row: row.topic)
 
 

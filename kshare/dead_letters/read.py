@@ -106,9 +106,9 @@ async def _senders(router: Router, known: Iterable[str]) -> Mapping[str, list[st
             entries = await configs.describe(router, ConfigResource.GROUP, group, keys=[LETTER_TOPIC])
         except NotAuthorized:
             continue  # the topic's own config may still tell
-        for one in entries:
-            if one.value:
-                senders[one.value].append(group)
+        for entry in entries:
+            if entry.value:
+                senders[entry.value].append(group)
     return senders
 
 
@@ -118,7 +118,7 @@ async def accepts_dead_letters(router: Router, topic: str) -> bool:
         entries = await configs.describe(router, ConfigResource.TOPIC, topic, keys=[ENABLED])
     except NotAuthorized:
         return False
-    return any(one.value == "true" for one in entries)
+    return any(entry.value == "true" for entry in entries)
 
 
 async def bounds(router: Router, topic: str) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:

@@ -215,15 +215,15 @@ async def _is_done(router: Router, group: str, ends: Mapping[TopicPartition, int
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return not any(ends.values())
-    if any(one.start_offset is not None and one.lag is None for one in group_offsets):
+    if any(offset.start_offset is not None and offset.lag is None for offset in group_offsets):
         return await _open_by_state(router, group, ends) <= held
     firsts = await log_offsets(router, ends, EARLIEST)
     now = await log_offsets(router, ends, LATEST)
     unsettled = 0
-    for one in group_offsets:
-        where = (one.topic, one.partition)
+    for offset in group_offsets:
+        where = (offset.topic, offset.partition)
         # Brokers write no start offset before the first dead letter is settled.
-        lag = now[where] - firsts[where] if one.start_offset is None else one.lag or 0
+        lag = now[where] - firsts[where] if offset.start_offset is None else offset.lag or 0
         unsettled += max(0, lag - (now[where] - ends[where]))
     return unsettled <= held
 

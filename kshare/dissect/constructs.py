@@ -189,8 +189,8 @@ class Fields(Construct):  # type: ignore[misc]
         reader.close()
 
     def inside(self, reader: SpanReader, context: Any, path: str) -> None:
-        for one in self.fields:
-            one._parsereport(reader, context, path)
+        for field in self.fields:
+            field._parsereport(reader, context, path)
 
 
 class NullableFields(Fields):

@@ -44,7 +44,9 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         return
     topic = expected_row(response.topics, "DescribeQuorum", f"topic {_METADATA_LOG}")
     partition = expected_row(topic.partitions, "DescribeQuorum", f"the partition of topic {_METADATA_LOG}")
-    leader = next((one for one in partition.current_voters if one.replica_id == partition.leader_id), None)
+    leader = next(
+        (voter for voter in partition.current_voters if voter.replica_id == partition.leader_id), None
+    )
     if leader is None or leader.last_fetch_timestamp < 0:
         yield unknown(_CHECK, "the controllers don't report their time")
         return

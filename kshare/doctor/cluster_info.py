@@ -86,7 +86,7 @@ class ClusterInfo:
         response = await self.router.metadata([])
         expected_row(response.brokers, "Metadata", "any broker")
         self.cluster_id = response.cluster_id
-        self.nodes = {one.node_id: (one.host, one.port) for one in response.brokers}
+        self.nodes = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         connections: dict[int, Connection] = {}
         unreachable: dict[int, str] = {}
 

@@ -65,8 +65,8 @@ async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 
 async def _settings(info: ClusterInfo, group: str) -> _Settings:
     entries = await info.group_config(group)
-    of_group = {one.name: one.value for one in entries}
-    highest = next((one.highest for one in entries if one.name == OF_GROUP), str(_HIGHEST_OF_BROKERS))
+    of_group = {entry.name: entry.value for entry in entries}
+    highest = next((entry.highest for entry in entries if entry.name == OF_GROUP), str(_HIGHEST_OF_BROKERS))
     # Before Kafka 4.3 these are only settings of brokers.
     limit = of_group.get(_LIMIT) or await _of_brokers(info, f"group.{_LIMIT}")
     window = of_group.get(OF_GROUP) or await _of_brokers(info, OF_BROKERS)
@@ -106,7 +106,7 @@ def _findings(
             yield from _delivery_limit_reached(group, one, settings)
     if idle and not tracks_dead_letters:
         yield _unread(readings, group, idle)
-    if any(progress_of(one).window_end is None and lag_of(one) for one in group.partitions):
+    if any(progress_of(partition).window_end is None and lag_of(partition) for partition in group.partitions):
         yield unknown(
             check_of(group.group),
             "full in-flight windows and the delivery count limit were not checked: "
@@ -212,7 +212,7 @@ def _delivery_limit_reached(
 
 def _rejected(info: ClusterInfo, group: GroupReading, settings: _Settings) -> Iterator[CheckResult]:
     """Not a warning: whoever rejects knows it, and kshare's workers write dead letters of their own."""
-    archived = [each for one in group.partitions for each in progress_of(one).archived]
+    archived = [each for partition in group.partitions for each in progress_of(partition).archived]
     count = sum(count for deliveries, count in archived if deliveries < settings.deliveries)
     if count and not settings.has_dead_letters and not is_tracking(group.group):
         were, copies = ("was", "copy of it") if count == 1 else ("were", "copies of them")
@@ -232,7 +232,7 @@ def _healthy(group: GroupReading) -> CheckResult:
     if not group.partitions:
         return ok(check_of(group.group), "health not checked: it has read nothing yet")
     lag = sum(map(lag_of, group.partitions))
-    unknown = unknown_lags(one.progress for one in group.partitions if one.progress)
+    unknown = unknown_lags(partition.progress for partition in group.partitions if partition.progress)
     members = counted(len(group.members), "member")
     if unknown is not None:
         return ok(check_of(group.group), f"{members}, no stalled partitions; {unknown}")

@@ -40,5 +40,5 @@ async def _nearest(info: ClusterInfo, name: str) -> str:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         entries = await info.group_config(name)
-        return "" if any(one.source == "group" for one in entries) else nearest
+        return "" if any(entry.source == "group" for entry in entries) else nearest
     return ""

@@ -44,7 +44,7 @@ async def chosen_groups(info: ClusterInfo) -> tuple[str, ...]:
 
 
 async def visible_groups(info: ClusterInfo) -> tuple[str, ...]:
-    return tuple(one.group for one in await groups.list_groups(info.router, ("share",), ()))
+    return tuple(group.group for group in await groups.list_groups(info.router, ("share",), ()))
 
 
 def set_command(server: str, group: str, setting: str) -> str:
@@ -60,14 +60,15 @@ def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> 
     return [
         warning(
             check_of(group),
-            f"{one.name} is {one.value}, and brokers allow {one.lowest} to {one.highest}: they use the bound instead",
-            set_command(info.server, group, f"{one.name}={bound}"),
+            f"{setting.name} is {setting.value}, and brokers allow {setting.lowest} to {setting.highest}: they use "
+            "the bound instead",
+            set_command(info.server, group, f"{setting.name}={bound}"),
         )
-        for one in settings
-        if one.value is not None
+        for setting in settings
+        if setting.value is not None
         for bound, is_beyond in (
-            (one.lowest, one.lowest is not None and int(one.value) < int(one.lowest)),
-            (one.highest, one.highest is not None and int(one.value) > int(one.highest)),
+            (setting.lowest, setting.lowest is not None and int(setting.value) < int(setting.lowest)),
+            (setting.highest, setting.highest is not None and int(setting.value) > int(setting.highest)),
         )
         if is_beyond
     ]
@@ -103,7 +104,7 @@ async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigE
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         group_offsets = []
-    if any(one.start_offset is not None for one in group_offsets):
+    if any(offset.start_offset is not None for offset in group_offsets):
         return []
     # Brokers only store where a group starts when it settles something.
     text = (
@@ -125,7 +126,7 @@ async def _skipped_records(
     partitions are added.
     """
     reset = settings.get(RESET)
-    releases = {minor_release(one.versions) for one in info.connections.values()}
+    releases = {minor_release(connection.versions) for connection in info.connections.values()}
     if reset is None or reset.value == EARLIEST_RESET or not releases & SKIPPED_RECORDS.has:
         return []
     read = await _read_partitions(info, group)
@@ -165,8 +166,8 @@ async def _read_partitions(info: ClusterInfo, group: str) -> dict[str, set[int]]
             raise
         return {}
     found: dict[str, set[int]] = {}
-    for one in rows:
-        found.setdefault(one.topic, set()).add(one.partition)
+    for row in rows:
+        found.setdefault(row.topic, set()).add(row.partition)
     return found
 
 
@@ -181,11 +182,11 @@ async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
     return [
         problem(
             check_of(group),
-            f"{one.client_id} ({one.member_id}) on {one.host} waits for topic {topic}, which doesn't exist, or which "
-            "this user may not see",
+            f"{member.client_id} ({member.member_id}) on {member.host} waits for topic {topic}, which doesn't exist, "
+            "or which this user may not see",
             f"kshare topics create {shell_word(topic)} --bootstrap-server {info.server}",
         )
-        for one in members
-        for topic in one.topics
+        for member in members
+        for topic in member.topics
         if topic not in existing
     ]

@@ -26,7 +26,7 @@ BETWEEN_S = 2.0
 class Readings:
     def __init__(self, before: Snapshot, now: Snapshot) -> None:
         self.before, self.now = before, now
-        self.groups = {one.group: one for one in now.groups}
+        self.groups = {group.group: group for group in now.groups}
         """The groups that exist, as last read."""
         self._earlier = by_place(before)
 
@@ -36,9 +36,9 @@ class Readings:
     def is_undecided(self) -> bool:
         """Whether later readings may show a stall. It is decided within half a minute."""
         return any(
-            is_undecided(self.earlier(one), one, self.now.time)
+            is_undecided(self.earlier(partition), partition, self.now.time)
             for group in self.now.groups
-            for one in group.partitions
+            for partition in group.partitions
         )
 
 
@@ -54,7 +54,7 @@ async def take_readings(
         return Readings(none, none)
     collector = Collector(router, members_since=members_since)
     before = await _read(router, collector, names)
-    if not any(_may_wait(one) for group in before.groups for one in group.partitions):
+    if not any(_may_wait(partition) for group in before.groups for partition in group.partitions):
         return Readings(before, before)
     while True:
         await anyio.sleep(BETWEEN_S)

@@ -54,7 +54,9 @@ class _Endangered:
 
 async def retention(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     readings = await info.readings(await chosen_groups(info))
-    waiting = [one for group in readings.groups.values() for one in group.partitions if lag_of(one)]
+    waiting = [
+        partition for group in readings.groups.values() for partition in group.partitions if lag_of(partition)
+    ]
     names = sorted({one.topic for one in waiting})
     found = await configs.describe_many(info.router, ConfigResource.TOPIC, names, _SETTINGS)
     kept = {name: Retention.of(settings) for name, settings in found.items()}

@@ -81,8 +81,8 @@ class Commits:
         if self._confirmations:
             awaited = [
                 span
-                for one in self._confirmations
-                for span in one.on_outcome(
+                for confirmation in self._confirmations
+                for span in confirmation.on_outcome(
                     outcome.partition, rest, error, is_renewal=is_renewal, settled=settled
                 )
             ]
@@ -100,7 +100,7 @@ class Commits:
 
     def on_loss(self, lease: Lease, error: KshareError) -> None:
         """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""
-        for losses in [one.losses for one in self._confirmations] or [self.losses]:
+        for losses in [confirmation.losses for confirmation in self._confirmations] or [self.losses]:
             losses.append((lease, error))
         while len(self.losses) > _MAX_LOSSES:
             oldest, error = self.losses.pop(0)

@@ -51,7 +51,7 @@ class Results(dict[TopicIdPartition, KshareError | None]):
                 self._refused[partition] = []
             self[partition] = error
             if partition in self._refused:
-                spans = sorted({*self._refused[partition], *((one[0], one[1]) for one in ranges)})
+                spans = sorted({*self._refused[partition], *((range_[0], range_[1]) for range_ in ranges)})
                 self._refused[partition] = spans
                 if len(spans) > _MAX_REFUSED:
                     del self._refused[partition]

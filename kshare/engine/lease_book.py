@@ -97,7 +97,7 @@ class LeaseBook:
         self._reports.learn(acks.partition[0], topic)
         ranges = self._plausible_ranges(topic, data)
         size = len(data.records or b"")
-        count = sum(one.last_offset - one.first_offset + 1 for one in ranges)
+        count = sum(range_.last_offset - range_.first_offset + 1 for range_ in ranges)
         leases = []
         for acquired in ranges:
             first, last = acquired.first_offset, acquired.last_offset

@@ -103,9 +103,9 @@ class _PartitionCounters:
         for name in names:
             self.totals.setdefault(name, 0)
         if before is not None:
-            for one in counts:
-                self.totals[one.name] += max(0, one.count - before.get(one.part, 0))
-        self._seen[names] = {one.part: one.count for one in counts}
+            for count in counts:
+                self.totals[count.name] += max(0, count.count - before.get(count.part, 0))
+        self._seen[names] = {count.part: count.count for count in counts}
 
     def add_settled(self, one: PartitionReading) -> None:
         """What was settled first is known from its outcomes, because nobody knows where the group has started."""

@@ -16,8 +16,8 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 def exposition_text(values: Iterable[ExportedValue]) -> str:
     """The values of each metric together, as the format requires. Metrics without values are left out."""
     by_metric: dict[ExportedMetric, list[ExportedValue]] = {metric: [] for metric in METRICS}
-    for one in values:
-        by_metric[one.metric].append(one)
+    for value in values:
+        by_metric[value.metric].append(value)
     lines: list[str] = []
     for metric, found in by_metric.items():
         if found:

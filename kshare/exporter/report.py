@@ -50,9 +50,9 @@ def group_lag(group: GroupReading) -> int | None:
     """None if it is unknown, for example because nothing was settled yet, and the group starts at the latest record."""
     if group.problem or group.leaderless or not group.partitions:
         return None
-    if any(one.lag is None and not _is_empty(one) for one in group.partitions):
+    if any(partition.lag is None and not _is_empty(partition) for partition in group.partitions):
         return None
-    return sum(one.lag or 0 for one in group.partitions)
+    return sum(partition.lag or 0 for partition in group.partitions)
 
 
 def _is_empty(one: PartitionReading) -> bool:
@@ -61,7 +61,7 @@ def _is_empty(one: PartitionReading) -> bool:
 
 def _of_group(group: GroupReading, row: Row) -> Row:
     has_dead_letter_topic = group.settings.dead_letter_topic is not None and group.dead_letter_flaw is None
-    removed = [one.progress.removed for one in group.partitions if one.progress is not None]
+    removed = [partition.progress.removed for partition in group.partitions if partition.progress is not None]
     is_visible = group.problem is None
     return {
         "lag": group_lag(group),

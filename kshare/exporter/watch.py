@@ -115,7 +115,7 @@ class ClusterWatch:
 
     def _note_unreadable(self, now: Snapshot) -> None:
         """The metric only has their number."""
-        found = (*now.missing, *(f"{one.group} ({one.problem})" for one in now.groups if one.problem))
+        found = (*now.missing, *(f"{group.group} ({group.problem})" for group in now.groups if group.problem))
         if found and found != self._unreadable:
             log.warning("groups that can't be read: %s", escaped("; ".join(found)))
         elif not found and self._unreadable:

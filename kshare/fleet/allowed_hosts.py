@@ -55,7 +55,7 @@ class AllowedHosts:
         """Those addresses of a host that may be asked."""
         if any(_matches(name, host) for name in self.names):
             return [*addresses]
-        return [one for one in addresses if self._allows(_plain(one))]
+        return [address for address in addresses if self._allows(_plain(address))]
 
     def _allows(self, address: IPv4Address | IPv6Address) -> bool:
         if self.is_listed:

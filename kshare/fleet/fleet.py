@@ -47,7 +47,7 @@ class Fleet:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Raises ConfigError if a URL isn't one."""
-        self._urls = list(dict.fromkeys(parse_status_url(one) for one in urls))
+        self._urls = list(dict.fromkeys(parse_status_url(url) for url in urls))
         self._announcements = announcements
         self._allowed = allowed
         self._limit_s = limit_s

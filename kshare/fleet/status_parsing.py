@@ -22,8 +22,8 @@ def parse_status(body: bytes) -> ProcessStatus:
     page.require_schema(SCHEMA)
     handlers: list[HandlerStatus] = []
     topics_left = _MOST_TOPICS
-    for one in page.tables("handlers", _MOST_HANDLERS):
-        handlers.append(_handler(one, topics_left))
+    for table in page.tables("handlers", _MOST_HANDLERS):
+        handlers.append(_handler(table, topics_left))
         topics_left -= len(handlers[-1].health.topics)
     return ProcessStatus(
         identity=parse_identity(page),
@@ -57,7 +57,7 @@ def _handler(table: JsonTable, most_topics: int) -> HandlerStatus:
             running=table.whole("running"),
             ready=table.whole("ready"),
             held=table.whole("held"),
-            counts=Counts(**{one.name: counts.whole(one.name) for one in fields(Counts)}),
+            counts=Counts(**{field.name: counts.whole(field.name) for field in fields(Counts)}),
             last_progress=table.number("last_progress"),
             unheard_s=table.number("unheard_s"),
         ),

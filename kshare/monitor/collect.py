@@ -89,7 +89,7 @@ class Collector:
             rows, self._progress.topic_ids, lambda where: settings[where[0]].is_committed_only
         )
         retention = await self._settings.retention_s({one.topic for one in rows.values()})
-        graves = {one.dead_letter_topic for one in settings.values() if one.dead_letter_topic}
+        graves = {setting.dead_letter_topic for setting in settings.values() if setting.dead_letter_topic}
         dead_letters = await count_records(self._router, graves)
         flaws = await self._settings.dead_letter_flaws(graves)
 

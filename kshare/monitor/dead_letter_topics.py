@@ -50,10 +50,10 @@ async def count_records(router: Router, topics: Iterable[str]) -> dict[str, int]
     if not wanted:
         return {}
     partitions = [
-        (one.name or "", row.partition_index)
-        for one in (await router.metadata(None)).topics
-        if one.name in wanted
-        for row in one.partitions
+        (topic.name or "", row.partition_index)
+        for topic in (await router.metadata(None)).topics
+        if topic.name in wanted
+        for row in topic.partitions
         if row.leader_id >= 0
     ]
     if not partitions:

@@ -91,9 +91,9 @@ class Figures:
         groups = [one for one in self.rows[TableView.GROUPS] if not one["tracks_dead_letters"]]
         return {
             "groups": len(groups),
-            "members": sum(int(one["members"] or 0) for one in groups),
-            "lag": int(sum(one["lag"] for one in groups if isinstance(one["lag"], int))),
-            "unknown_lags": sum(one["lag_unknown"] is not None for one in groups),
+            "members": sum(int(group["members"] or 0) for group in groups),
+            "lag": int(sum(group["lag"] for group in groups if isinstance(group["lag"], int))),
+            "unknown_lags": sum(group["lag_unknown"] is not None for group in groups),
         }
 
 
@@ -103,13 +103,13 @@ def figures(now: Snapshot, before: Snapshot | None) -> Figures:
     partitions = {
         group.group: [
             _partition(
-                one,
-                earlier.get((one.group, one.topic, one.partition)),
+                partition,
+                earlier.get((partition.group, partition.topic, partition.partition)),
                 seconds,
                 now.time,
                 group,
             )
-            for one in group.partitions
+            for partition in group.partitions
         ]
         for group in now.groups
     }
@@ -148,7 +148,11 @@ def _notes(now: Snapshot, rows: Mapping[str, list[Row]]) -> Iterator[str]:
 
 def _unknown_lag(group: GroupReading) -> Iterator[str]:
     """Only if records were written, as far as can be told: otherwise the lag is hardly anything else than 0."""
-    written = [one.progress for one in group.partitions if one.progress is not None and one.first is not None]
+    written = [
+        partition.progress
+        for partition in group.partitions
+        if partition.progress is not None and partition.first is not None
+    ]
     if (said := unknown_lags(written)) is not None:
         yield f"{group.group}  {said}"
 
@@ -166,7 +170,9 @@ def _near_limits(group: GroupReading, row: Row) -> list[str]:
 
 def by_place(reading: Snapshot) -> dict[PartitionKey, PartitionReading]:
     return {
-        (one.group, one.topic, one.partition): one for group in reading.groups for one in group.partitions
+        (partition.group, partition.topic, partition.partition): partition
+        for group in reading.groups
+        for partition in group.partitions
     }
 
 
@@ -298,11 +304,11 @@ def _members(group: GroupReading) -> list[Row]:
     return [
         {
             "group": group.group,
-            "member": one.member_id,
-            "client": one.client_id,
-            "host": one.host,
-            "epoch": one.epoch,
-            "partitions": len(one.assignment),
+            "member": member.member_id,
+            "client": member.client_id,
+            "host": member.host,
+            "epoch": member.epoch,
+            "partitions": len(member.assignment),
         }
-        for one in group.members
+        for member in group.members
     ]

@@ -205,7 +205,7 @@ class OldestRecords:
         before = budget.left
         try:
             records = batch.records([(place.offset, batch.last_offset)])
-            return next((one.timestamp for one in records), None)
+            return next((record.timestamp for record in records), None)
         finally:
             if before > _CHEAP_BYTES:  # else it may not have had enough
                 self._costs[place.of] = before - budget.left

@@ -122,17 +122,19 @@ class Picture:
         if not self.size:
             return None
         signs = [Sign(Standing.ACKNOWLEDGED, 0)] * -(-self.size // per_sign)
-        for one in self.ranges():
-            sign = sign_of(one)
-            for at in range((one.first - self.start) // per_sign, (one.last - self.start) // per_sign + 1):
+        for range_ in self.ranges():
+            sign = sign_of(range_)
+            for at in range(
+                (range_.first - self.start) // per_sign, (range_.last - self.start) // per_sign + 1
+            ):
                 signs[at] = max(signs[at], sign)
         return Bar(tuple(signs), per_sign)
 
     def counts(self) -> dict[Standing, int]:
         """How many records are in each state, in the order in which the states occur."""
         counts: Counter[Standing] = Counter()
-        for one in self.ranges():
-            counts[sign_of(one).standing] += one.size
+        for range_ in self.ranges():
+            counts[sign_of(range_).standing] += range_.size
         return dict(counts)
 
 

@@ -41,10 +41,10 @@ class ProbableStarts:
             group: {place for one in some for place in one.assignment} for group, some in members.items()
         }
         wanted = {
-            place: one
+            place: row
             for group, rows in progress.items()
-            for one in rows
-            if (one.topic, one.partition) in assigned.get(group, ()) and (place := _place(one)) is not None
+            for row in rows
+            if (row.topic, row.partition) in assigned.get(group, ()) and (place := _place(row)) is not None
         }
         self._known = {place: start for place, start in self._known.items() if place in wanted}
         self._looked_until = {place: end for place, end in self._looked_until.items() if place in wanted}
@@ -54,7 +54,7 @@ class ProbableStarts:
             if place not in self._known and self._looked_until.get(place) != one.end_offset
         ]
         await side_by_side(lambda place: self._look(place, wanted[place]), unknown)
-        return {group: [self._filled_in(one) for one in rows] for group, rows in progress.items()}
+        return {group: [self._filled_in(row) for row in rows] for group, rows in progress.items()}
 
     async def _look(self, place: _Place, one: PartitionProgress) -> None:
         topic, partition, since = place

@@ -67,7 +67,7 @@ class StoredTopic:
     async def open(self) -> None:
         """Find the topics, and the partitions to read."""
         self._opened_at = anyio.current_time()
-        found = {one.topic_id: one.name or "" for one in (await self._router.metadata(None)).topics}
+        found = {topic.topic_id: topic.name or "" for topic in (await self._router.metadata(None)).topics}
         self.names.clear()
         self.names.update(found)
         rows = await self._share_partitions(self._group) if self._group is not None else None

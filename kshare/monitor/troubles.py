@@ -165,7 +165,7 @@ def removed(one: PartitionProgress) -> str:
 
 def member_names(members: Sequence[Member], *, is_any: bool = False) -> str:
     """Members by client id, member id and host. `is_any`: only one of them is meant, and it isn't known which."""
-    names = [f"{one.client_id} ({one.member_id}) on {one.host}" for one in members]
+    names = [f"{member.client_id} ({member.member_id}) on {member.host}" for member in members]
     more = len(names) - _MEMBERS_NAMED
     text = ", ".join(names[:_MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
     return f"one of {text}" if is_any and len(names) > 1 else text

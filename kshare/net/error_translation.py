@@ -46,7 +46,7 @@ def reason(error: BaseException) -> str:
     """The innermost cause in plain words: it says more than anyio's wrapper."""
     while True:
         if isinstance(error, BaseExceptionGroup):
-            return "; ".join(dict.fromkeys(reason(one) for one in error.exceptions))
+            return "; ".join(dict.fromkeys(reason(exception) for exception in error.exceptions))
         if isinstance(error, OSError | anyio.BrokenResourceError) and error.__cause__ is not None:
             error = error.__cause__
             continue

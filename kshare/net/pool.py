@@ -230,7 +230,7 @@ class _Endpoint:
     @property
     def is_suspect(self) -> bool:
         """The last attempt to connect failed, or a request on one of its connections timed out."""
-        return self._outage.is_on or any(one.is_suspect for one in self.connections.values())
+        return self._outage.is_on or any(connection.is_suspect for connection in self.connections.values())
 
     async def connect(self, purpose: str, deadline: float, tasks: TaskGroup) -> Connection:
         """Returns the open connection, or a new one; concurrent callers wait for the same."""

@@ -13,7 +13,7 @@ from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 from kshare.producer.settings import WriterSettings
 
-WRITER_OPTIONS = tuple(one.name for one in fields(WriterSettings))
+WRITER_OPTIONS = tuple(field.name for field in fields(WriterSettings))
 OPTIONS = ("bootstrap_servers", *WRITER_OPTIONS, *CLIENT_OPTIONS)
 
 

@@ -107,7 +107,7 @@ class WrittenTopics:
         self._router.learn(response)
         row = expected_row(response.topics, "Metadata", f"topic {name}")
         expected_row(row.partitions, "Metadata", f"the partitions of topic {name}")
-        leaders = {one.partition_index: one.leader_id for one in row.partitions}
+        leaders = {partition.partition_index: partition.leader_id for partition in row.partitions}
         previous = self._topics.get(name)
         found = WrittenTopic(row.topic_id, leaders, anyio.current_time())
         if previous is not None:

@@ -207,7 +207,7 @@ class Batch:
     def values(self, ranges: OffsetRanges | None = None) -> list[bytes | None]:
         """The values of the same records."""
         records = self.records(ranges)
-        return records.values() if isinstance(records, RecordWalk) else [one.value for one in records]
+        return records.values() if isinstance(records, RecordWalk) else [record.value for record in records]
 
     def walk(self, ranges: OffsetRanges | None = None) -> RecordWalk:
         """A walk over the same records, for `RecordColumns`, which doesn't create them."""

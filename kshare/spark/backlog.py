@@ -130,9 +130,9 @@ def _new(start: int) -> SharePartitionState:
 def _open(state: SharePartitionState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:
     """First offset, last offset and delivery count; neighbours with the same count are merged."""
     left = (
-        StateRange(max(one.first, log_start), one.last, StoredState.AVAILABLE, one.deliveries)
-        for one in state.open_ranges(end)
-        if one.last >= log_start
+        StateRange(max(range_.first, log_start), range_.last, StoredState.AVAILABLE, range_.deliveries)
+        for range_ in state.open_ranges(end)
+        if range_.last >= log_start
     )
     return [(one.first, one.last, one.deliveries) for one in join_equal(left)]
 

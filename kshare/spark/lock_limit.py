@@ -38,8 +38,8 @@ async def lock_limit(router: Router, group: str) -> LockLimit | None:
 def shortage(ranges: Iterable[RecordRange], wanted: int, group: str, limit: LockLimit) -> str | None:
     """Why a lease has fewer records than `wanted`, and how to get more; None if locks aren't the reason."""
     counts: Counter[tuple[str, int]] = Counter()
-    for one in ranges:
-        counts[one.topic_id, one.partition] += len(one)
+    for range_ in ranges:
+        counts[range_.topic_id, range_.partition] += len(range_)
     full = sum(count >= limit.locks for count in counts.values())
     if not full or counts.total() >= wanted:
         return None

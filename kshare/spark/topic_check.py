@@ -52,7 +52,7 @@ async def topic_ids(router: Router, topics: Sequence[str], *, grace_s: float = 0
 async def _similar(router: Router, missing: Sequence[str]) -> str:
     """The end of the message: topics with similar names, if there are any that we may see."""
     try:
-        names = [one.topic for one in await list_topics(router, with_internal=False)]
+        names = [topic.topic for topic in await list_topics(router, with_internal=False)]
     except KshareError:
         return ""
     near = [name for one in missing for name in get_close_matches(one, names, 1)]

@@ -300,7 +300,8 @@ class PartitionAcks:
         """Loses what is decided in these ranges; if the leases are lost, everything unsettled in them as well."""
         if are_leases_lost:
             lease_ranges = [
-                (lease, lease.first, lease.last) for lease in dict.fromkeys(one[0] for one in lease_ranges)
+                (lease, lease.first, lease.last)
+                for lease in dict.fromkeys(range_[0] for range_ in lease_ranges)
             ]
         ranges: list[AckRange] = []
         given_up = 0

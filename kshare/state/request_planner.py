@@ -204,8 +204,8 @@ class RequestPlanner:
         sizes, acquired = [], 0
         for _, data in response.acquired:
             sizes.append(len(data.records or b""))
-            for one in data.acquired_records:
-                acquired += one.last_offset - one.first_offset + 1
+            for record in data.acquired_records:
+                acquired += record.last_offset - record.first_offset + 1
         self.broker_has_more = acquired >= min(PLENTY, (sent.request.max_records + 1) // 2)
         self._fetched_at = now
         if acquired:

@@ -224,8 +224,8 @@ def _updated(state: SharePartitionState, value: ShareUpdateValue) -> SharePartit
 def ranges_in(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
     """The ranges in the record."""
     return [
-        StateRange(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-        for one in value.state_batches
+        StateRange(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
+        for batch in value.state_batches
     ]
 
 

@@ -117,7 +117,7 @@ class UnseenReleases:
     def next_end(self, now: float) -> float:
         """When the next pause ends; infinite if there is none."""
         self._forget(now)
-        return min((one.until for one in self._pauses.values() if one.until > now), default=math.inf)
+        return min((pause.until for pause in self._pauses.values() if pause.until > now), default=math.inf)
 
     def _forget(self, now: float) -> None:
         for partition in [

@@ -151,7 +151,7 @@ class RunningWorker:
             self._has_ended = True
 
     def _counts(self) -> dict[str, Counts]:
-        return {one.route.name: replace(one.counts) for one in self._runners}
+        return {runner.route.name: replace(runner.counts) for runner in self._runners}
 
     def _call(self, function: Callable[[], T]) -> T:
         """Call a function in the worker's thread."""
@@ -180,18 +180,24 @@ class RunningWorker:
         for _ in range(3):
             await checkpoint()
         return [
-            (replace(one.counts), one.queue.held, one.queue.copies, one.queue.has_ready, one.running)
-            for one in self.worker.runners
+            (
+                replace(runner.counts),
+                runner.queue.held,
+                runner.queue.copies,
+                runner.queue.has_ready,
+                runner.running,
+            )
+            for runner in self.worker.runners
         ]
 
     def _until_due(self) -> float:
         """Seconds until the next record is due."""
         now = self._time.now()
-        dues = [one.queue.next_due for one in self.worker.runners]
-        return max(0.001, min((one - now for one in dues if one is not None), default=_LONGEST_STEP_S))
+        dues = [runner.queue.next_due for runner in self.worker.runners]
+        return max(0.001, min((due - now for due in dues if due is not None), default=_LONGEST_STEP_S))
 
     def _longest_step(self) -> float:
-        groups = {one.route.group for one in self.worker.runners}
+        groups = {runner.route.group for runner in self.worker.runners}
         configs = self.broker.state.configs
         locks = self.broker.call(
             lambda: [configs.group_number(group, "share.record.lock.duration.ms") for group in groups]
@@ -202,11 +208,15 @@ class RunningWorker:
         """Topic partition → how many of its records aren't settled by a group; only those that have any."""
         topics = self._call(
             lambda: {
-                *((one.route.group, topic) for one in self.worker.runners for topic in one.route.topics),
                 *(
-                    (retry_group(one.route.group), topic)
-                    for one in self.worker.runners
-                    for tier in one.route.retry_topics()
+                    (runner.route.group, topic)
+                    for runner in self.worker.runners
+                    for topic in runner.route.topics
+                ),
+                *(
+                    (retry_group(runner.route.group), topic)
+                    for runner in self.worker.runners
+                    for tier in runner.route.retry_topics()
                     for topic in tier
                 ),
             }
@@ -233,7 +243,9 @@ class RunningWorker:
         ]
         for name, counts in self.counts.items():
             parts.append(f"handler {name}: {counts}")
-        waiting = self._call(lambda: sum(one.queue.held + one.queue.copies for one in self.worker.runners))
+        waiting = self._call(
+            lambda: sum(runner.queue.held + runner.queue.copies for runner in self.worker.runners)
+        )
         if waiting:
             parts.append(
                 f"{waiting} wait for their next attempt, the first for {self._call(self._until_due):.1f} s: advance "

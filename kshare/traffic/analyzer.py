@@ -85,7 +85,7 @@ def _mentions(exchange: Exchange, share: ShareExchange | None) -> Mentions:
     mentioned.topic_ids |= {one.partition[0] for one in share.acquired}
     if share.error:
         mentioned.errors[share.error] = 1
-    for one in share.errors:
-        mentioned.topic_ids.add(one.partition[0])
-        mentioned.errors[one.code] = mentioned.errors.get(one.code, 0) + 1
+    for error in share.errors:
+        mentioned.topic_ids.add(error.partition[0])
+        mentioned.errors[error.code] = mentioned.errors.get(error.code, 0) + 1
     return mentioned

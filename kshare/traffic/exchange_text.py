@@ -126,7 +126,7 @@ def acks_text(share: ShareExchange, names: Names) -> str:
 
 
 def _partitions(partitions: Iterable[Partition], names: Names) -> str:
-    return ", ".join(names.partition(*one) for one in partitions)
+    return ", ".join(names.partition(*partition) for partition in partitions)
 
 
 def _few(found: Mapping[KeyT, ValueT]) -> Iterable[tuple[KeyT, ValueT]]:
@@ -175,7 +175,7 @@ def _coordinator(exchange: Exchange) -> list[str]:
     keys = request.coordinator_keys or [request.key]
     texts = [_limited_names(keys)]
     if isinstance(response, FindCoordinatorResponse):
-        nodes = [one.node_id for one in response.coordinators] or [response.node_id]
+        nodes = [coordinator.node_id for coordinator in response.coordinators] or [response.node_id]
         texts += [f"is at node {node}" for node in dict.fromkeys(nodes) if node >= 0]
     return texts
 
@@ -220,8 +220,8 @@ def _ending(
         parts.append((error_name(share.error), "error"))
     elif share and share.errors:
         parts += [
-            (f"{names.partition(*one.partition)} {error_name(one.code)}", "error")
-            for one in share.errors[:_MOST_PARTITIONS]
+            (f"{names.partition(*error.partition)} {error_name(error.code)}", "error")
+            for error in share.errors[:_MOST_PARTITIONS]
         ]
     elif share is None:
         parts += [(_times(error_name(code), count), "error") for code, count in mentioned.errors.items()]

@@ -34,15 +34,15 @@ class Names:
 
     def topics(self, mentioned: Mentions) -> set[str]:
         """All mentioned topics, by name or id."""
-        return mentioned.topics | {self.topic(one) for one in mentioned.topic_ids if one != _NO_TOPIC}
+        return mentioned.topics | {self.topic(id_) for id_ in mentioned.topic_ids if id_ != _NO_TOPIC}
 
     def calls(self, mentioned: Mentions) -> set[str]:
         """All names that users may use for the mentioned topics: names, ids, and the displayed beginnings of ids."""
-        return self.topics(mentioned) | {uuid_text(one) for one in mentioned.topic_ids}
+        return self.topics(mentioned) | {uuid_text(id_) for id_ in mentioned.topic_ids}
 
     def unnamed(self, mentioned: Mentions) -> set[bytes]:
         """Mentioned topics whose names are unknown."""
-        return {one for one in mentioned.topic_ids if one != _NO_TOPIC} - self._named
+        return {id_ for id_ in mentioned.topic_ids if id_ != _NO_TOPIC} - self._named
 
     def name(self, topic_id: bytes) -> str | None:
         return self._topics[topic_id] if topic_id in self._named else None

@@ -91,7 +91,9 @@ class ShareExchange:
 
     def refused(self) -> set[Partition]:
         """Partitions whose acknowledgements were refused."""
-        return {one.partition for one in self.errors if one.is_of_acknowledging} if self.errors else set()
+        return (
+            {error.partition for error in self.errors if error.is_of_acknowledging} if self.errors else set()
+        )
 
 
 def share_exchange_of(exchange: Exchange) -> ShareExchange | None:
@@ -142,10 +144,10 @@ def _read_response(share: ShareExchange, exchange: Exchange) -> None:
     share.lock_ms = response.acquisition_lock_timeout_ms
     if isinstance(response, ShareAcknowledgeResponse):
         share.errors = [
-            PartitionError((topic.topic_id, one.partition_index), one.error_code, True)
+            PartitionError((topic.topic_id, partition.partition_index), partition.error_code, True)
             for topic in response.responses
-            for one in topic.partitions
-            if one.error_code
+            for partition in topic.partitions
+            if partition.error_code
         ]
         return
     for fetched in response.responses:
@@ -156,6 +158,6 @@ def _read_response(share: ShareExchange, exchange: Exchange) -> None:
             if data.acknowledge_error_code:
                 share.errors.append(PartitionError(where, data.acknowledge_error_code, True))
             share.acquired += [
-                AcquiredRange(where, one.first_offset, one.last_offset, one.delivery_count)
-                for one in data.acquired_records
+                AcquiredRange(where, record.first_offset, record.last_offset, record.delivery_count)
+                for record in data.acquired_records
             ]

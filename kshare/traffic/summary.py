@@ -85,9 +85,9 @@ class TrafficTotals:
 
     def summary(self, tracker: GroupTracker, findings: list[Finding], now: float) -> Summary:
         members = [
-            _member(one, now)
-            for one in tracker.members.values()
-            if one.fetches or one.heartbeat_at is not None
+            _member(member, now)
+            for member in tracker.members.values()
+            if member.fetches or member.heartbeat_at is not None
         ]
         apis = sorted(self._apis.values(), key=lambda one: -one.count)
         return Summary(apis, members, findings, self.exchanges, self.undecoded)

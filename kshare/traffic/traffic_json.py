@@ -68,20 +68,22 @@ def summary_json(summary: Summary) -> dict[str, Any]:
         "undecoded": summary.undecoded,
         "apis": [
             {
-                "api": one.api,
-                "version": one.version,
-                "count": one.count,
-                "failed": one.failed,
-                "unanswered": one.without_response,
-                "requestBytes": one.request_bytes,
-                "responseBytes": one.response_bytes,
-                "medianSeconds": one.times.quantile(0.5),
-                "longestSeconds": one.times.longest,
+                "api": api.api,
+                "version": api.version,
+                "count": api.count,
+                "failed": api.failed,
+                "unanswered": api.without_response,
+                "requestBytes": api.request_bytes,
+                "responseBytes": api.response_bytes,
+                "medianSeconds": api.times.quantile(0.5),
+                "longestSeconds": api.times.longest,
             }
-            for one in summary.apis
+            for api in summary.apis
         ],
-        "members": [{_camel(name): value for name, value in asdict(one).items()} for one in summary.members],
-        "findings": [finding_json(one) for one in summary.findings],
+        "members": [
+            {_camel(name): value for name, value in asdict(member).items()} for member in summary.members
+        ],
+        "findings": [finding_json(finding) for finding in summary.findings],
     }
 
 
@@ -110,11 +112,11 @@ def _share_exchange_json(share: ShareExchange, names: Names) -> dict[str, Any]:
         "error": error_name(share.error) if share.error else None,
         "partitionErrors": [
             {
-                **_where(one.partition, names),
-                "error": error_name(one.code),
-                "isOfAcknowledging": one.is_of_acknowledging,
+                **_where(error.partition, names),
+                "error": error_name(error.code),
+                "isOfAcknowledging": error.is_of_acknowledging,
             }
-            for one in share.errors
+            for error in share.errors
         ],
     }
 

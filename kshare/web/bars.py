@@ -45,7 +45,7 @@ class BarScale:
 
 def scale_of(pictures: Iterable[Picture]) -> BarScale:
     """The longest fills the width."""
-    longest = max((one.size for one in pictures), default=0)
+    longest = max((picture.size for picture in pictures), default=0)
     per_sign = max(1, -(-longest // _SIGNS))
     return BarScale(per_sign, max(_LEAST, -(-longest // per_sign)))
 

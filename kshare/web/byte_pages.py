@@ -91,7 +91,7 @@ def byte_page(named: NamedBytes, number: str | None) -> BytePage:
 
 def _section(named: NamedBytes, place: int, begin: int, end: int) -> Section:
     buffer = named.buffers[place]
-    shown = [one for one in named.spans if one.depth is not None and _is_in(one, place, begin, end)]
+    shown = [span for span in named.spans if span.depth is not None and _is_in(span, place, begin, end)]
     packed_in = None if buffer.packed_in is None else named.spans[buffer.packed_in]
     return Section(
         packed_in,

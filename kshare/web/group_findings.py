@@ -13,15 +13,15 @@ _WRONG = (CheckLevel.PROBLEM, CheckLevel.WARNING)
 def findings_of(findings: Iterable[CheckResult], group: str, shown: Collection[str]) -> list[CheckResult]:
     """What is wrong, but for partitions that the page shows, such as orders[0]: there, it says what is wrong now."""
     return [
-        one
-        for one in findings
-        if one.check == check_of(group) and one.level in _WRONG and one.place not in shown
+        finding
+        for finding in findings
+        if finding.check == check_of(group) and finding.level in _WRONG and finding.place not in shown
     ]
 
 
 def todo_of(findings: Iterable[CheckResult], group: str, place: str) -> tuple[str, ...]:
     """What to do about a partition; empty until the checks have found what is wrong with it."""
-    for one in findings:
-        if (one.check, one.place) == (check_of(group), place):
-            return one.todo
+    for finding in findings:
+        if (finding.check, finding.place) == (check_of(group), place):
+            return finding.todo
     return ()

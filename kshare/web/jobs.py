@@ -207,6 +207,6 @@ class Jobs:
             job.end(JobState.DONE)
 
     def _forget_old(self) -> None:
-        ended = [one.id for one in self._jobs.values() if one.state is not JobState.RUNNING]
+        ended = [job.id for job in self._jobs.values() if job.state is not JobState.RUNNING]
         for number in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
             del self._jobs[number]

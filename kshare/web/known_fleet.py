@@ -51,7 +51,7 @@ class KnownProcess:
 
     @property
     def run_count(self) -> int | None:
-        return None if self.handlers is None else sum(one.run_count for one in self.handlers)
+        return None if self.handlers is None else sum(handler.run_count for handler in self.handlers)
 
     @property
     def longest_s(self) -> float | None:
@@ -76,9 +76,9 @@ class KnownFleet:
         self._by_group: dict[str, list[KnownProcess]] = {}
         self._runs: dict[RecordPlace, list[KnownRun]] = {}
         self._longest: dict[PartitionPlace, list[KnownRun]] = {}
-        for one in view.processes:
-            earlier = before._by_url.get(str(one.url)) if before else None
-            self._add(_known(one, self._by_key, at, earlier))
+        for process in view.processes:
+            earlier = before._by_url.get(str(process.url)) if before else None
+            self._add(_known(process, self._by_key, at, earlier))
 
     @property
     def processes(self) -> Sequence[KnownProcess]:
@@ -130,10 +130,10 @@ def _known(
     """One that doesn't respond any more, and isn't announced, is still known as what it was `before`."""
     url, announced, told = str(process.url), process.announced, process.told
     identity = announced.announcement.identity if announced else None
-    groups = [one.group for one in announced.announcement.handlers] if announced else []
+    groups = [handler.group for handler in announced.announcement.handlers] if announced else []
     if isinstance(told, ProcessStatus):
         identity = told.identity
-        groups = [one.health.group for one in told.handlers]
+        groups = [handler.health.group for handler in told.handlers]
         state, reason, handlers = str(told.state), told.reason, told.handlers
     else:
         state = _NOT_TOLD.get(told.why, "no status") if process.silent_since is None else "silent"

@@ -48,7 +48,7 @@ class LetterChoice:
         choice = cls(
             topic,
             {name: wanted[name].strip() for name in FILTERS if wanted.get(name, "").strip()},
-            tuple(sorted({place(one, "dead letter") for one in letters})),
+            tuple(sorted({place(letter, "dead letter") for letter in letters})),
             wanted.get("to", "").strip(),
             wanted.get("tracker", "").strip() or default_group(topic),
         )

@@ -30,8 +30,8 @@ def page_of(rows: Sequence[T], number: str | None, size: int) -> Page[T]:
 
 def ordered(rows: Sequence[T], value: Callable[[T], object], *, descending: bool) -> list[T]:
     """Sorted by a value. Unknown values come last in either order."""
-    known = [one for one in rows if value(one) is not None]
-    unknown = [one for one in rows if value(one) is None]
+    known = [row for row in rows if value(row) is not None]
+    unknown = [row for row in rows if value(row) is None]
     known.sort(key=lambda one: _comparable(value(one)), reverse=descending)
     return known + unknown
 

@@ -94,7 +94,7 @@ class Users:
         """Passwords that were right and are still the same needn't be checked again."""
         self._entries = entries
         cost_bits = max(
-            (one.password.cost_bits for one in entries.values() if one.password), default=_COST_BITS
+            (entry.password.cost_bits for entry in entries.values() if entry.password), default=_COST_BITS
         )
         self._nobody = _Hash(cost_bits, bytes(_SALT_BYTES), bytes(_HASH_BYTES))
 

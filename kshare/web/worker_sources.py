@@ -32,7 +32,7 @@ class WorkerSources:
                 "allowed hosts of workers (--worker-host) are for those that are announced: name the topic, too "
                 "(--worker-topic)"
             )
-        return cls(tuple(str(parse_status_url(one)) for one in urls), topic, allowed)
+        return cls(tuple(str(parse_status_url(url)) for url in urls), topic, allowed)
 
     @property
     def has_any(self) -> bool:

@@ -178,7 +178,8 @@ def read_conversation(
     if len(summary.members) > limits.members:
         notes.append(f"only the first {limits.members:,} of {len(summary.members):,} members are listed")
     rules = [
-        replace(one, members=one.members[: limits.findings]) for one in findings_by_rule(summary.findings)
+        replace(finding, members=finding.members[: limits.findings])
+        for finding in findings_by_rule(summary.findings)
     ]
     return Conversation(
         listing.lines,
@@ -244,19 +245,23 @@ class _Listing:
         self.findings(analyzed.findings)
 
     def findings(self, findings: list[Finding]) -> None:
-        for one in findings:
+        for finding in findings:
             self._findings += 1
             if self._findings <= self.limits.findings:
                 self.lines.append(
                     ListedFinding(
-                        one.time, page_line(finding_line(one)), one.rule, one.level, ADVICE[one.rule]
+                        finding.time,
+                        page_line(finding_line(finding)),
+                        finding.rule,
+                        finding.level,
+                        ADVICE[finding.rule],
                     )
                 )
 
     def named_connections(self) -> list[ListedConnection]:
         """Names of nodes may be known only at the end."""
-        for one in self._connections.values():
-            one.server_name = self._names.node(one.server) if self._names else one.server
+        for connection in self._connections.values():
+            connection.server_name = self._names.node(connection.server) if self._names else connection.server
         return list(self._connections.values())
 
     def notes(self) -> Iterator[str]:

@@ -101,7 +101,7 @@ def named_bytes(reading: Dissection, title: str = "") -> NamedBytes:
     """Mask credentials first, and explain records."""
     namer = _Namer({id(line.span): line for line in tree_lines(reading.root, 0)})
     namer.add_buffer(reading, None)
-    problems = [NamedProblem(one.path, one.offset, one.reason) for one in reading.problems]
+    problems = [NamedProblem(problem.path, problem.offset, problem.reason) for problem in reading.problems]
     if not title:
         title = f"{reading.message} v{reading.version}" if reading.message else reading.root.kind
     return NamedBytes(title, namer.buffers, namer.spans, problems, reading.is_cut)

@@ -100,8 +100,8 @@ def _named(part: InputPart) -> NamedPart:
     title = f"{reading.message} v{reading.version}" if reading.message else str(part.guess)
     return NamedPart(
         part.start,
-        [_guess(one) for one in part.guesses[:_MOST_GUESSES]],
-        [str(one) for one in part.alternatives],
+        [_guess(guess) for guess in part.guesses[:_MOST_GUESSES]],
+        [str(alternative) for alternative in part.alternatives],
         named_bytes(reading, title),
     )
 

@@ -29,8 +29,8 @@ def part_json(input_part: InputPart) -> dict[str, Any]:
     else:
         form["batches"] = [value_of(part) for part in reading.root.parts]
     form["problems"] = [
-        {"path": one.path, "offset": input_part.start + one.offset, "reason": one.reason}
-        for one in reading.problems
+        {"path": problem.path, "offset": input_part.start + problem.offset, "reason": problem.reason}
+        for problem in reading.problems
     ]
     return form
 

@@ -50,7 +50,7 @@ class InputPart:
     def alternatives(self) -> list[Guess]:
         """What it could also be."""
         best = self.guesses[0].score
-        return [one.guess for one in self.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
+        return [guess.guess for guess in self.guesses[1:] if guess.is_whole and best - guess.score < _CLOSE]
 
     def doubt(self, hints: Hints) -> str:
         """Why this doesn't look like Kafka data; empty if it does, or if the user says what it is."""
@@ -160,6 +160,8 @@ def _renumber(reading: Dissection, prefix: str) -> None:
         if span.inflated:
             waiting.append(span.inflated.root)
     reading.problems = [
-        replace(one, path=prefix + one.path[len(first) :]) if one.path.startswith(first) else one
-        for one in reading.problems
+        replace(problem, path=prefix + problem.path[len(first) :])
+        if problem.path.startswith(first)
+        else problem
+        for problem in reading.problems
     ]

@@ -195,8 +195,8 @@ class _Declared:
             raise ConfigError(f'handler {self.name} has no group: write Worker(..., group="orders")')
         checked = HandlerOptions(**options)
         call = inspect_handler(self.function, is_batch=self.is_batch, runs_in=checked.runs_in)
-        names = tuple(dict.fromkeys(one for one in self.topics if isinstance(one, str)))
-        patterns = tuple(one for one in self.topics if isinstance(one, re.Pattern))
+        names = tuple(dict.fromkeys(topic for topic in self.topics if isinstance(topic, str)))
+        patterns = tuple(topic for topic in self.topics if isinstance(topic, re.Pattern))
         if checked.dead_letters in names:
             raise ConfigError(
                 f"handler {self.name}: dead_letters is {checked.dead_letters}, which it processes itself: "
@@ -209,10 +209,10 @@ def _one_by_one(topics: object, *, is_batch: bool) -> str:
     """What to write instead of a list of topics; empty for anything else."""
     if not isinstance(topics, list | tuple | set | frozenset) or not topics:
         return ""
-    if not all(isinstance(one, str) for one in topics):
+    if not all(isinstance(topic, str) for topic in topics):
         return ": give topics one by one"
     names = sorted(topics) if isinstance(topics, set | frozenset) else topics
-    written = ", ".join(f'"{one}"' for one in names)
+    written = ", ".join(f'"{name}"' for name in names)
     return f": write {'batch_handler' if is_batch else 'handler'}({written})"
 
 

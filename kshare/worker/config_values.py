@@ -99,7 +99,7 @@ def is_function(option: str) -> bool:
 
 
 def _changed(base: Any, table: Mapping[str, Any], path: str) -> Any:
-    names = [one.name for one in fields(base) if one.name not in _IN_CODE]
+    names = [field.name for field in fields(base) if field.name not in _IN_CODE]
     changes: dict[str, Any] = {}
     for name, value in table.items():
         if name in _IN_CODE:

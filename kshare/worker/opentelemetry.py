@@ -179,8 +179,8 @@ _GETTER = _HeaderGetter()
 def _links(deliveries: Sequence[Delivery]) -> list[Link]:
     """To the spans that have produced the records, where their headers say so."""
     producers = (
-        trace.get_current_span(extract(one.headers, current.Context(), _GETTER)).get_span_context()
-        for one in deliveries
+        trace.get_current_span(extract(delivery.headers, current.Context(), _GETTER)).get_span_context()
+        for delivery in deliveries
     )
     return [Link(producer) for producer in producers if producer.is_valid]
 
@@ -211,7 +211,7 @@ def _common(group: str, topic: str, operation: str, kind: str) -> Attributes:
 
 def _topic_of(deliveries: Sequence[Delivery]) -> str:
     """Empty if a batch has records of several topics: joined names would be too many different ones for metrics."""
-    topics = {one.record.topic for one in deliveries}
+    topics = {delivery.record.topic for delivery in deliveries}
     return topics.pop() if len(topics) == 1 else ""
 
 

@@ -144,13 +144,13 @@ class _Gauges(Collector):
 
     def collect(self) -> Iterable[Metric]:
         healths = [health() for health in [*self._healths]]
-        handlers = [one for health in healths for one in health.handlers]
-        for one in handlers:
-            self._begin(one)
+        handlers = [handler for health in healths for handler in health.handlers]
+        for handler in handlers:
+            self._begin(handler)
         for name, about, read in _GAUGES:
             family = GaugeMetricFamily(f"kshare_worker_{name}", about, labels=("group", "handler"))
-            for one in handlers:
-                family.add_metric((one.group, one.handler), read(one))
+            for handler in handlers:
+                family.add_metric((handler.group, handler.handler), read(handler))
             yield family
         ready = GaugeMetricFamily("kshare_worker_ready", "1 while the worker is ready: see /ready.")
         if healths:

@@ -206,7 +206,7 @@ class Serving:
         the records of their source match already."""
         if not any(route.patterns for route in self._routes):
             return self._routes
-        names = [one.topic for one in await list_topics(router, with_internal=False)]
+        names = [topic.topic for topic in await list_topics(router, with_internal=False)]
         of_copies = default_retry_topics(names)
         for route in self._routes:
             of_copies.update(*route.matching(names).retry_topics())

@@ -42,20 +42,20 @@ class WorkerThreads:
     @property
     def workers(self) -> list[Worker]:
         """The copies."""
-        return [one.worker for one in self._threads]
+        return [thread.worker for thread in self._threads]
 
     def start(self) -> None:
-        for one in self._threads:
-            one.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """As `Worker.stop`: the second time, handlers are cancelled."""
-        for one in self._threads:
-            one.stop()
+        for thread in self._threads:
+            thread.stop()
 
     def end(self) -> None:
         """Stop them, and wait until all have ended. Raises the first error."""
-        started = [one for one in self._threads if one.ident is not None]
+        started = [thread for thread in self._threads if thread.ident is not None]
         for one in started:
             one.stop_once()
         for one in started:

@@ -103,11 +103,13 @@ def sample_record(sample: Sample) -> SampleRecord:
 def route_for(routes: Sequence[Route], sample: SampleRecord, name: str | None, *, is_batch: bool) -> Route:
     """The route of a trial: that of the named handler, of the record's topic, or the only one."""
     kind = "batch handler" if is_batch else "handler"
-    among = ", ".join(one.name for one in routes if one.is_batch is is_batch) or "none"
-    candidates = [one for one in routes if name in (None, one.name)]
+    among = ", ".join(route.name for route in routes if route.is_batch is is_batch) or "none"
+    candidates = [route for route in routes if name in (None, route.name)]
     if sample.topic is not None:
-        candidates = [one for one in candidates if sample.topic in one.matching([sample.topic]).topics]
-    found = [one for one in candidates if one.is_batch is is_batch]
+        candidates = [
+            candidate for candidate in candidates if sample.topic in candidate.matching([sample.topic]).topics
+        ]
+    found = [candidate for candidate in candidates if candidate.is_batch is is_batch]
     if len(found) == 1:
         return found[0]
     if candidates and not found:

@@ -227,7 +227,7 @@ class Worker(Handlers):
 
     async def test_batch(self, records: Sequence[Sample], handler: str | None = None) -> list[Trial]:
         """`test` for a batch handler, which gets all records at once."""
-        samples = [sample_record(one) for one in records]
+        samples = [sample_record(record) for record in records]
         if not samples:
             raise ConfigError("a batch needs at least one record")
         return await try_handler(route_for(self.routes(), samples[0], handler, is_batch=True), samples)
@@ -262,7 +262,9 @@ class Worker(Handlers):
         for worker in workers:
             worker._in_own_loop(partial(worker._pause_own, name, seconds))
         if not any(worker._runners_of(name) for worker in workers):
-            known = "; ".join(f"{one.route.name} ({', '.join(one.route.topics)})" for one in self.runners)
+            known = "; ".join(
+                f"{runner.route.name} ({', '.join(runner.route.topics)})" for runner in self.runners
+            )
             hint = f"there are: {known}" if known else "the worker isn't running"
             raise KshareError(f"there is no topic or handler {name} to pause; {hint}")
 
@@ -272,7 +274,7 @@ class Worker(Handlers):
 
     def _runners_of(self, name: str) -> list[HandlerRunner]:
         """Those of a topic, or of the handler with this name."""
-        return [one for one in self.runners if name in (one.route.name, *one.route.topics)]
+        return [runner for runner in self.runners if name in (runner.route.name, *runner.route.topics)]
 
     def observe(self, observer: WorkerObserver) -> None:
         """Let an observer know what happens, from the next start of the worker on."""
@@ -348,8 +350,8 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
     leaves: list[BaseException] = []
-    for one in group.exceptions:
-        leaves += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
+    for exception in group.exceptions:
+        leaves += _leaves(exception) if isinstance(exception, BaseExceptionGroup) else [exception]
     return leaves
 
 

@@ -39,7 +39,7 @@ async def test_refused_changes_change_nothing(admin: AdminClient) -> None:
 async def test_topics_are_created_configured_listed_and_deleted(admin: AdminClient) -> None:
     await admin.create_topic("orders", 3, config={"retention.ms": "60000"})
     await admin.create_topic("returns")
-    listed = {one.topic: one for one in await admin.list_topics()}
+    listed = {topic.topic: topic for topic in await admin.list_topics()}
     assert sorted(listed) == ["orders", "returns"]
     assert (listed["orders"].partitions, listed["orders"].replication_factor) == (3, 1)
     assert not listed["orders"].is_internal
@@ -51,6 +51,6 @@ async def test_topics_are_created_configured_listed_and_deleted(admin: AdminClie
     found = {one.name: one for one in await admin.topic_config("orders")}
     assert (found["retention.ms"].value, found["retention.ms"].source) == ("70000", "topic")
     await admin.delete_topic("orders")
-    assert [one.topic for one in await admin.list_topics()] == ["returns"]
+    assert [topic.topic for topic in await admin.list_topics()] == ["returns"]
     with pytest.raises(BrokerError, match="deleting topic orders: UNKNOWN_TOPIC_OR_PARTITION"):
         await admin.delete_topic("orders")

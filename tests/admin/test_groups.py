@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 async def assigned(admin: AdminClient, group: str) -> None:
     with anyio.fail_after(20):
-        while not any(one.assignment for one in (await admin.describe_share_group(group)).members):
+        while not any(member.assignment for member in (await admin.describe_share_group(group)).members):
             await anyio.sleep(0.05)
 
 
@@ -61,7 +61,7 @@ async def test_groups_of_all_brokers_are_listed_and_found(kshare_cluster: Broker
     async with AdminClient(kshare_cluster.bootstrap) as admin:
         for name in names:
             await admin.alter_share_group_offsets(name, {("orders", 0): 0})
-        assert [one.group for one in await admin.list_groups()] == names
+        assert [group.group for group in await admin.list_groups()] == names
         nodes = {(await admin.describe_share_group(name)).coordinator for name in names}
         assert len(nodes) > 1
 

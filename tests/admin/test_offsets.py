@@ -51,7 +51,7 @@ async def test_offsets_are_reset(kshare_broker: Broker, admin: AdminClient) -> N
     await admin.alter_share_group_offsets("shippers", {("orders", 0): 2, ("orders", 1): 0})
 
     async def standing() -> list[int | None]:
-        return [one.start_offset for one in await admin.share_group_offsets("shippers")]
+        return [offset.start_offset for offset in await admin.share_group_offsets("shippers")]
 
     changes = await admin.reset_share_group_offsets("shippers", "earliest", dry_run=True)
     assert changes == [OffsetReset("orders", 0, 2, 0), OffsetReset("orders", 1, 0, 0)]
@@ -176,4 +176,4 @@ async def test_reset_follows_leaders_that_move(kshare_cluster: Broker) -> None:
             for partition in range(3):
                 kshare_cluster.move_leader("orders", partition, node)
             changes = await admin.reset_share_group_offsets("g", "latest", {"orders": None})
-            assert [one.after for one in changes] == [1, 1, 1]
+            assert [change.after for change in changes] == [1, 1, 1]

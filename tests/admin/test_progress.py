@@ -26,7 +26,7 @@ def reported(start: int | None = 0, lag: int | None = None) -> PartitionOffset:
 
 
 def state(start: int, *ranges: tuple[int, int, StoredState, int]) -> SharePartitionState:
-    return SharePartitionState(start, tuple(StateRange(*one) for one in ranges), 0, 7, 0, -1)
+    return SharePartitionState(start, tuple(StateRange(*range_) for range_ in ranges), 0, 7, 0, -1)
 
 
 def figures(found: PartitionProgress) -> tuple[int | None, int | None, int]:

@@ -115,7 +115,7 @@ async def test_requests_that_are_not_idempotent_are_sent_once(
             )
         assert fault.hits == 1
     assert await admin.list_groups() == []
-    assert "returns" in {one.topic for one in await admin.list_topics()}
+    assert "returns" in {topic.topic for topic in await admin.list_topics()}
 
 
 @pytest.mark.lengthy

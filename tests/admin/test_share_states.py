@@ -135,8 +135,8 @@ async def test_share_partitions_that_were_deleted_unread_are_gone(
     await admin.delete_share_group_offsets("shippers", ["returns"])
 
     def cut() -> None:
-        for one in kshare_broker.state.cluster.topics[TOPIC].partitions:
-            one.log.delete_before(one.log.high_watermark)
+        for partition in kshare_broker.state.cluster.topics[TOPIC].partitions:
+            partition.log.delete_before(partition.log.high_watermark)
 
     await admin.alter_share_group_offsets("shippers", {("orders", 0): 0})
     kshare_broker.call(cut)

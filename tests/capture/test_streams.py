@@ -131,7 +131,7 @@ def test_capture_that_starts_mid_connection() -> None:
 
 
 def test_one_direction_only() -> None:
-    segments = [one for one in whole_talk().segments if one.source[1] == 9092]
+    segments = [segment for segment in whole_talk().segments if segment.source[1] == 9092]
     assert told(segments) == ["1.server the response", "1 closed"]
 
 
@@ -192,6 +192,6 @@ def test_arbitrary_segments_are_handled(segments: list[Segment]) -> None:
     """Without exceptions and endless loops, and with no more bytes than were captured."""
     lines = told(segments, most_held=2000)
     shown = sum(len(line.partition(" ")[2]) for line in lines if "." in line and " -" not in line)
-    assert shown <= sum(len(one.payload) for one in segments)
+    assert shown <= sum(len(segment.payload) for segment in segments)
     opened = {line.split(".")[0].split()[0] for line in lines}
     assert sum("closed" in line for line in lines) == len(opened)

@@ -39,7 +39,10 @@ def test_connection_is_opened_carries_data_and_is_closed(written: Written) -> No
         link.close(4.0)
 
     packets = written(talk)
-    seen = [(float(one.time), one[IP].src, str(one[TCP].flags), bytes(one[TCP].payload)) for one in packets]
+    seen = [
+        (float(packet.time), packet[IP].src, str(packet[TCP].flags), bytes(packet[TCP].payload))
+        for packet in packets
+    ]
     client, server = CLIENT[0], SERVER[0]
     assert seen == [
         (1.5, client, "S", b""),
@@ -53,7 +56,7 @@ def test_connection_is_opened_carries_data_and_is_closed(written: Written) -> No
         (4.0, server, "FA", b""),
         (4.0, client, "A", b""),
     ]
-    assert {(one[TCP].sport, one[TCP].dport) for one in packets} == {(51234, 9092), (9092, 51234)}
+    assert {(packet[TCP].sport, packet[TCP].dport) for packet in packets} == {(51234, 9092), (9092, 51234)}
 
 
 def test_sequence_and_acknowledgement_numbers_agree(written: Written) -> None:

@@ -51,7 +51,7 @@ def with_json() -> Iterator[str]:
     def walk(command: Any, *words: str) -> Iterator[str]:
         for name, below in getattr(command, "commands", {}).items():
             yield from walk(below, *words, name)
-        if any("--json" in one.opts for one in command.params):
+        if any("--json" in param.opts for param in command.params):
             yield " ".join(words)
 
     return walk(typer.main.get_command(app))
@@ -83,7 +83,7 @@ def connecting() -> Iterator[str]:
         command = commands
         for word in name.split():
             command = command.commands[word]  # type: ignore[attr-defined]
-        if any("--command-config" in one.opts for one in command.params):
+        if any("--command-config" in param.opts for param in command.params):
             yield name
 
 

@@ -14,7 +14,7 @@ from tests.cli.running import ROOT
 
 CLI = Path(kshare.cli.__file__).parent
 SHARED = {"cluster", "terminal"}
-COMMANDS = {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups}
+COMMANDS = {one.name for one in app.registered_commands} | {group.name for group in app.registered_groups}
 
 
 def folders(parent: Path) -> set[str]:
@@ -30,8 +30,8 @@ def test_each_command_has_a_directory() -> None:
 def options_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
     for name, inner in getattr(command, "commands", {}).items():
         yield from options_of(inner, (*path, name))
-    for one in command.params:
-        yield " ".join(path), one.opts
+    for param in command.params:
+        yield " ".join(path), param.opts
 
 
 def test_topics_and_groups_have_the_same_letters_in_all_commands() -> None:

@@ -81,7 +81,7 @@ def test_the_rest_is_handed_out_and_the_large_records_stay_locked() -> None:
     assert sent[:2] == [AckRange(0, 1, bytes([ACCEPT])), AckRange(4, 5, bytes([ACCEPT]))]
     renewals = sent[2:]
     assert len(renewals) >= 20
-    assert {(one.first, one.last, one.types) for one in renewals} == {(2, 3, b"\x04")}
+    assert {(renewal.first, renewal.last, renewal.types) for renewal in renewals} == {(2, 3, b"\x04")}
     (kept,) = member.acks.leases
     assert kept.count(HELD) == 2
     assert not member.is_paused

@@ -95,7 +95,7 @@ async def test_waiting_commit_ends_when_the_consumer_is_closed(caplog: pytest.Lo
                 await anyio.lowlevel.checkpoint()
         assert len(ended) == 1
         assert has_left(cluster)
-    (late,) = [one for one in caplog.messages if "close_timeout" in one]
+    (late,) = [message for message in caplog.messages if "close_timeout" in message]
     assert late.startswith(
         "group g: left, but a broker that records came from didn't respond within close_timeout (0.5 s)"
     )
@@ -109,7 +109,7 @@ async def test_a_group_that_could_not_be_left_is_named(caplog: pytest.LogCapture
                 await until(lambda: len(cluster.asked(ShareGroupHeartbeatRequest)) > 1)
                 cluster.frozen.add(1)
         assert not has_left(cluster)
-    (late,) = [one for one in caplog.messages if "close_timeout" in one]
+    (late,) = [message for message in caplog.messages if "close_timeout" in message]
     assert late.startswith("group g: leaving it took longer than close_timeout (0.5 s); its broker notices")
 
 
@@ -258,7 +258,7 @@ async def test_group_is_left_although_a_broker_hangs() -> None:
                 await until(lambda: len(cluster.asked(ShareFetchRequest, 1)) > before)
                 record.accept()
         assert has_left(cluster)
-        assert [(one.error is not None, list(one.ranges())) for one in outcomes] == [
+        assert [(outcome.error is not None, list(outcome.ranges())) for outcome in outcomes] == [
             (True, [(0, 0, "accept")])
         ]
 

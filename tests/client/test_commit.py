@@ -213,7 +213,7 @@ async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> Non
                 await source.commit()
                 again = await anext(records)
                 assert (again.offset, again.delivery_count) == (0, 2)
-                late = [(one.topic, list(one.ranges()), type(one.error)) for one in outcomes]
+                late = [(outcome.topic, list(outcome.ranges()), type(outcome.error)) for outcome in outcomes]
                 assert late == [("t", [(0, 0, "accept")], BrokerError)]
                 assert isinstance((await source.commit())[("t", 0)], KshareError)
 
@@ -237,7 +237,7 @@ async def test_confirmed_redeliveries_supersede_refusals() -> None:
                     assert again.offset == offset
                     again.accept()
                 # The loop has reported the lost record, in words for users.
-                assert [str(one.error) for one in outcomes if one.error] == [
+                assert [str(outcome.error) for outcome in outcomes if outcome.error] == [
                     "acknowledgement refused: INVALID_RECORD_STATE "
                     "(the lock expired, or the record was settled before; redelivered unless settled)"
                 ]
@@ -257,7 +257,7 @@ async def test_late_batch_loop_gets_an_outcome_instead_of_an_exception() -> None
                 await cluster.hang_up()
                 await until(lambda: any(isinstance(event, LeaseLost) for event in events))
                 await anext(batches)
-                assert [list(one.ranges()) for one in outcomes] == [[(0, 1, "accept")]]
+                assert [list(outcome.ranges()) for outcome in outcomes] == [[(0, 1, "accept")]]
 
 
 # --- without a cluster

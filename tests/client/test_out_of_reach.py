@@ -95,7 +95,7 @@ async def test_frozen_broker_does_not_delay_the_others_and_is_used_again(two: Ti
             record = await next_of(source)
             assert record.topic == "a"
             record.accept()
-        await until(lambda: any(isinstance(one, SessionEnded) and one.node == 2 for one in events))
+        await until(lambda: any(isinstance(event, SessionEnded) and event.node == 2 for event in events))
         two.frozen = set()
         with anyio.fail_after(DEADLINE_S):
             async for record in source:
@@ -130,7 +130,7 @@ async def test_reconnecting_to_a_frozen_broker_is_no_busy_loop(
         with anyio.move_on_after(3.0):
             await anext(aiter(source))
         assert len(two.talks) - before <= 12
-    assert any("node 2 doesn't respond" in one.getMessage() for one in caplog.records)
+    assert any("node 2 doesn't respond" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.lengthy

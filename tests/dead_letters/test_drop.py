@@ -38,5 +38,5 @@ async def test_a_letter_whose_drop_was_refused_is_no_duplicate_when_it_comes_aga
     await take(FakeRecord(0, HEADERS), KshareError("refused"))
     await take(FakeRecord(0, HEADERS), None)
     await take(FakeRecord(1, MOVED), None)
-    assert [one.fate for one in outcomes] == [Fate.FAILED, Fate.DROPPED, Fate.DUPLICATE]
+    assert [outcome.fate for outcome in outcomes] == [Fate.FAILED, Fate.DROPPED, Fate.DUPLICATE]
     assert (run.progress.dropped, run.progress.duplicates) == (1, 1)

@@ -19,10 +19,10 @@ def told(
     *letters: DeadLetter, settled: Collection[int] = (), given_up: Collection[int] = ()
 ) -> list[str | None]:
     moves = Moves()
-    for one in letters:
-        moves.note(one)
+    for letter in letters:
+        moves.note(letter)
     beyond, lost = (frozenset((0, offset) for offset in offsets) for offsets in (settled, given_up))
-    return [moves.told(one, LetterStates({}, beyond, lost, {})) for one in letters]
+    return [moves.told(letter, LetterStates({}, beyond, lost, {})) for letter in letters]
 
 
 def test_the_last_place_counts() -> None:

@@ -88,7 +88,7 @@ async def test_a_letter_that_comes_again_in_the_same_run_is_written_once() -> No
 async def test_a_copy_whose_lock_is_lost_is_settled_when_it_comes_again() -> None:
     given, again = Given(), FakeRecord(1, MOVED)
     await given.take(FakeRecord(0, HEADERS), FakeRecord(1, MOVED, is_lost=True))
-    assert [one.fate for one in given.outcomes] == [Fate.REDRIVEN, Fate.FAILED]
+    assert [outcome.fate for outcome in given.outcomes] == [Fate.REDRIVEN, Fate.FAILED]
     await given.take(again)
     assert again.is_accepted
     assert (given.run.progress.duplicates, given.run.progress.again) == (1, 0)
@@ -98,7 +98,7 @@ async def test_a_copy_whose_lock_is_lost_is_settled_when_it_comes_again() -> Non
 async def test_a_lost_lock_of_another_letter_does_not_end_the_run() -> None:
     given = Given(selection=Selection(places=frozenset({(0, 1)})), settles_others=True)
     await given.take(FakeRecord(0, HEADERS, is_lost=True), FakeRecord(1, HEADERS))
-    assert [one.fate for one in given.outcomes] == [Fate.FAILED, Fate.REDRIVEN]
+    assert [outcome.fate for outcome in given.outcomes] == [Fate.FAILED, Fate.REDRIVEN]
     assert given.run.progress.passed_over == 0
 
 
@@ -115,6 +115,6 @@ async def test_a_copy_of_a_letter_that_the_broker_refuses_is_not_settled() -> No
     given = Given(FakeWriter(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "writing to orders[0]")))
     letter, copy = FakeRecord(0, HEADERS), FakeRecord(1, MOVED)
     await given.take(letter, copy)
-    assert [one.fate for one in given.outcomes] == [Fate.LEFT, Fate.LEFT]
+    assert [outcome.fate for outcome in given.outcomes] == [Fate.LEFT, Fate.LEFT]
     assert not letter.is_accepted
     assert not copy.is_accepted

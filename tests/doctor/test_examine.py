@@ -85,7 +85,7 @@ async def test_what_is_missing_is_a_problem(
     empty(broker, api, rows)
     found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP,))
     problems = [one for one in found if one.level is CheckLevel.PROBLEM]
-    assert any(one.check == check and missing in one.text for one in problems), found
+    assert any(problem.check == check and missing in problem.text for problem in problems), found
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_an_error_of_the_controllers_is_said(broker: Broker) -> None:
     broker.faults.add(DescribeQuorumRequest, times=None, change=refuse)
     async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
         info = ClusterInfo(pool, Router(pool, 10), (GROUP,))
-        (found,) = [one async for one in clocks(info)]
+        (found,) = [clock async for clock in clocks(info)]
     assert (found.level, "UNKNOWN_SERVER_ERROR" in found.text) == (CheckLevel.UNKNOWN, True)
 
 
@@ -210,7 +210,7 @@ async def test_another_broker_is_asked_instead_of_one_that_does_not_respond() ->
             await info.discover()
             router.note_brokers(info.connections, info.unreachable)
             for _ in range(5):
-                (found,) = [one async for one in clocks(info)]
+                (found,) = [clock async for clock in clocks(info)]
                 assert found.level is CheckLevel.OK
         assert len(asked) <= 1
 

@@ -60,9 +60,9 @@ def stalls(broker: Broker, members_since: MembersSince | None = None) -> list[fl
 
     found = anyio.run(read)
     quiet = (
-        stalled_for(found.earlier(one), one, found.now.time)
+        stalled_for(found.earlier(partition), partition, found.now.time)
         for group in found.now.groups
-        for one in group.partitions
+        for partition in group.partitions
     )
     return [one for one in quiet if one is not None]
 

@@ -51,7 +51,7 @@ def test_a_last_delivery_is_named_before_anybody_sees_the_record(caplog: pytest.
     """The record may crash the program, each time."""
 
     def said() -> list[str]:
-        lines = [one.partition(": ")[::2] for one in caplog.messages]
+        lines = [message.partition(": ")[::2] for message in caplog.messages]
         caplog.clear()
         assert all(text == f"{LAST_TIME}: delivery 3 of 3" for _, text in lines)
         return [place for place, _ in lines]

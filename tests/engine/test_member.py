@@ -187,15 +187,17 @@ async def test_events_of_a_consumer() -> None:
                     break
             await source.commit()
             assert Acquired("a", 0, 5, 1) in events
-            assert [(one.node, one.records) for one in events if isinstance(one, Fetched)] == [(1, 5)]
-            assert sum(one.counts()["accept"] for one in events if isinstance(one, Settled)) == 5
-            assert [(one.topic, one.records) for one in events if isinstance(one, Finished)] == [("a", 5)]
+            assert [(event.node, event.records) for event in events if isinstance(event, Fetched)] == [(1, 5)]
+            assert sum(event.counts()["accept"] for event in events if isinstance(event, Settled)) == 5
+            assert [(event.topic, event.records) for event in events if isinstance(event, Finished)] == [
+                ("a", 5)
+            ]
             assert Assigned({"a": (0,)}, 1, 0) in events
-            apis = {one.api for one in events if isinstance(one, Responded)}
+            apis = {event.api for event in events if isinstance(event, Responded)}
             assert apis >= {"FindCoordinator", "ShareGroupHeartbeat", "Metadata", "ShareFetch"}
-            assert {one.error for one in events if isinstance(one, Responded)} == {None}
+            assert {event.error for event in events if isinstance(event, Responded)} == {None}
         assert events[-1] == Assigned({}, 0, 1)
-        assert not [one for one in events if isinstance(one, SessionEnded | LeaseLost)]
+        assert not [event for event in events if isinstance(event, SessionEnded | LeaseLost)]
 
 
 @pytest.mark.lengthy

@@ -100,7 +100,7 @@ async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixt
         with anyio.fail_after(DEADLINE_S):
             await source.close()
         assert 3 < leaves(cluster) < 10
-    [line] = [one for one in caplog.messages if "leave" in one]
+    [line] = [message for message in caplog.messages if "leave" in message]
     assert line.startswith("group g: couldn't leave it: share group 'g': COORDINATOR_NOT_AVAILABLE")
     assert "share.session.timeout.ms" in line
 

@@ -189,8 +189,8 @@ async def test_few_records_are_held_after_a_loss_until_some_are_processed() -> N
         rig.node.on_connection_closed("the broker restarted")
         before = len(broker.requests)
         batch = await rig.next_batch()
-        fetches = [one for one in broker.requests[before:] if isinstance(one, ShareFetchRequest)]
-        assert max(one.max_records for one in fetches) <= INITIAL_TARGET
+        fetches = [request for request in broker.requests[before:] if isinstance(request, ShareFetchRequest)]
+        assert max(fetch.max_records for fetch in fetches) <= INITIAL_TARGET
         batch.accept()
         await accept_all(rig, broker)
 

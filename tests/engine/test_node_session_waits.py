@@ -50,7 +50,7 @@ class Timed(TinyBroker):
         return response
 
     def fetches(self) -> list[ShareFetchRequest]:
-        return [one for one in self.requests if isinstance(one, ShareFetchRequest)]
+        return [request for request in self.requests if isinstance(request, ShareFetchRequest)]
 
 
 def on_its_clock(rig: Rig, broker: Timed) -> Rig:
@@ -74,7 +74,7 @@ async def test_undecided_records_cause_hardly_more_fetches_than_idling() -> None
         rig.holdings.waiters = 0
         batch.accept()
     assert asked <= 1.7 * 19.0 * 1000 / IDLE_WAIT_MS
-    waits = [one.max_wait_ms for one in broker.fetches()[1:]]
+    waits = [fetch.max_wait_ms for fetch in broker.fetches()[1:]]
     assert waits[0] < 100, "a decision may come soon"
     assert max(waits) == IDLE_WAIT_MS
 
@@ -154,7 +154,9 @@ async def test_while_paused_an_assignment_fetches_nothing() -> None:
     async with cluster.running(), ShareConsumer(cluster.bootstrap, **options) as source:
         source.pause(release=True)
         source.subscribe(["a", "b"])
-        await until(lambda: any(isinstance(one, Assigned) and len(one.partitions) == 2 for one in events))
+        await until(
+            lambda: any(isinstance(event, Assigned) and len(event.partitions) == 2 for event in events)
+        )
         beats = len(cluster.asked(ShareGroupHeartbeatRequest))
         await until(lambda: len(cluster.asked(ShareGroupHeartbeatRequest)) == beats + 2)
         assert not cluster.asked(ShareFetchRequest)
@@ -225,7 +227,9 @@ async def test_closing_does_not_acknowledge_expired_records() -> None:
         batch.accept()
         rig.node.stop()
         broker.now += 30.0
-    acknowledged = [one for one in broker.requests if any(topic.partitions for topic in one.topics)][1:]
+    acknowledged = [
+        request for request in broker.requests if any(topic.partitions for topic in request.topics)
+    ][1:]
     assert not acknowledged
     assert lease_of(batch).count(LOST) == len(lease_of(batch).states)
 

@@ -252,8 +252,8 @@ class CustodySystem(World):
         """A frame has landed, or was trimmed."""
         found = replay([(frame.number, frame.data) for frame in self.log_of_frames.frames], "the topic")
         for _, frame in found.frames if found is not None else ():
-            for one in frame.ranges:
-                self.staged_ever.update((PARTITION, at) for at in range(one.first, one.last + 1))
+            for range_ in frame.ranges:
+                self.staged_ever.update((PARTITION, at) for at in range(range_.first, range_.last + 1))
 
     # --- events
 

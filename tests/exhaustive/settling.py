@@ -356,9 +356,9 @@ class SettlingSystem:
         ranges = ours.acks.take(renewals=False) or ()
         error = 0
         offsets = [
-            (at, one.types[0 if len(one.types) == 1 else at - one.first])
-            for one in ranges
-            for at in range(one.first, one.last + 1)
+            (at, range_.types[0 if len(range_.types) == 1 else at - range_.first])
+            for range_ in ranges
+            for at in range(range_.first, range_.last + 1)
         ]
         if all(at in self.held and self.held[at].worker == ours.name for at, _ in offsets):
             for at, kind in offsets:

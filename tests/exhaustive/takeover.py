@@ -243,7 +243,7 @@ class TakeoverSystem:
             self._ids,
             self.starts_left,
             self.faults_left,
-            tuple(None if one is None else one.fingerprint() for one in self._runners),
+            tuple(None if runner is None else runner.fingerprint() for runner in self._runners),
         )
 
     def problems(self) -> Iterable[str]:
@@ -266,7 +266,7 @@ class TakeoverSystem:
 
     @property
     def is_done(self) -> bool:
-        running = [one for one in self._runners if one is not None]
+        running = [runner for runner in self._runners if runner is not None]
         return (
             all(one.is_idle and not one.hand for one in running)
             and not self.late
@@ -284,8 +284,8 @@ class TakeoverSystem:
 
 
 def _offsets(ranges: Iterable[RecordRange]) -> Iterator[int]:
-    for one in ranges:
-        yield from range(one.first, one.last + 1)
+    for range_ in ranges:
+        yield from range(range_.first, range_.last + 1)
 
 
 _STEADY = frozenset(

@@ -42,7 +42,7 @@ def _never_settled(step: int, lag: int | None) -> GroupReading:
 
 def _assigned(reading: GroupReading) -> GroupReading:
     """With the partition assigned to all members."""
-    members = tuple(replace(one, assignment=(("orders", 0),)) for one in reading.members)
+    members = tuple(replace(member, assignment=(("orders", 0),)) for member in reading.members)
     return replace(reading, members=members)
 
 
@@ -136,10 +136,10 @@ def points_of(trouble: Trouble) -> dict[str, dict[Labels, list[float | None]]]:
             counters.update(now)
             values += report_values(report(now, before, counters), has_partitions=True)
             before = now
-        for one in values:
-            labels = frozenset(zip(one.metric.labels, one.labels, strict=True))
-            rows = found.setdefault(one.metric.name, {}).setdefault(labels, [None] * (STEPS + 1))
-            rows[step] = float(one.value)
+        for value in values:
+            labels = frozenset(zip(value.metric.labels, value.labels, strict=True))
+            rows = found.setdefault(value.metric.name, {}).setdefault(labels, [None] * (STEPS + 1))
+            rows[step] = float(value.value)
     return found
 
 

@@ -25,5 +25,5 @@ async def test_a_cluster_that_never_responses(
             assert found["kshare_exporter_failures_total"] == {labels(): 0}, "nothing has timed out yet"
             assert await get(exporter.port, "/ready") == (503, "the cluster hasn't been read yet\n")
             where = f"127.0.0.1:{exporter.port}"
-    (said,) = [one.getMessage() for one in caplog.records if one.name == "kshare.exporter"]
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "kshare.exporter"]
     assert said.startswith(f"listening on {where}, but the cluster hasn't been read yet: ")

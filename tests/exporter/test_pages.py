@@ -75,8 +75,8 @@ async def test_what_is_unknown_is_an_error(
     """A lag of 0 would stop all workers of a group that has work to do."""
 
     def refuse(response: Any) -> None:
-        for one in response.groups:
-            one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        for group in response.groups:
+            group.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     fault = broker.faults.add(ShareGroupDescribeRequest, times=None, change=refuse)
     async with exporting(broker.bootstrap) as exporter:
@@ -90,7 +90,7 @@ async def test_what_is_unknown_is_an_error(
         assert "is unknown" in form["error"]
         fault.stop()
         await exporter.until(lambda found: "kshare_group_lag_records" in found)
-    logged = [one.getMessage() for one in caplog.records if one.name == "kshare.exporter"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "kshare.exporter"]
     assert logged == [
         f"groups that can't be read: {escaped(NAME)} (GROUP_AUTHORIZATION_FAILED)",
         "all groups can be read again",
@@ -127,7 +127,7 @@ async def test_figures_are_dropped_while_the_cluster_is_away(
         after = await exporter.until(lambda found: "kshare_group_lag_records" in found)
         assert after["kshare_group_settled_total"] == before["kshare_group_settled_total"]
         assert after["kshare_exporter_up"] == {labels(): 1}
-    logged = [one.getMessage() for one in caplog.records if one.name == "kshare.exporter"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "kshare.exporter"]
     assert len(logged) == 2
     assert logged[0].startswith("the cluster can't be read: ")
 

@@ -33,9 +33,9 @@ STATED = [
 def sent(broker: Broker) -> Counter[str]:
     """Requests that the cluster has received, by API, without those by which connections are opened."""
     found: Counter[str] = Counter()
-    for one in broker.metrics():
-        if one.metric.name == "requests_total" and one.labels["api"] != "ApiVersions":
-            found[one.labels["api"]] += int(one.value)
+    for metric in broker.metrics():
+        if metric.metric.name == "requests_total" and metric.labels["api"] != "ApiVersions":
+            found[metric.labels["api"]] += int(metric.value)
     return found
 
 

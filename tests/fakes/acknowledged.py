@@ -28,7 +28,7 @@ class Broker:
 
     def response(self, ranges: list[AckRange]) -> int:
         self.requests += 1
-        offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
+        offsets = {offset for range_ in ranges for offset in range(range_.first, range_.last + 1)}
         if not offsets <= self.acquired:
             return ErrorCode.INVALID_RECORD_STATE
         self.acquired -= offsets

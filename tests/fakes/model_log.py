@@ -54,7 +54,7 @@ class ModelLog:
     @property
     def ends(self) -> list[int]:
         """Where a new leader's log may end."""
-        return [end for end in (0, *(one.end for one in self._batches)) if end >= self.committed]
+        return [end for end in (0, *(batch.end for batch in self._batches)) if end >= self.committed]
 
     def append(self, payload: bytes) -> tuple[int, bool]:
         """The offset, and whether it was there before. Raises Refused."""
@@ -77,4 +77,4 @@ class ModelLog:
 
     def cut(self, end: int) -> None:
         """Another broker becomes the leader, whose log ends here."""
-        self._batches = [one for one in self._batches if one.end <= end]
+        self._batches = [batch for batch in self._batches if batch.end <= end]

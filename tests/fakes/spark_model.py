@@ -251,6 +251,6 @@ class World:
 
 
 def _records(ranges: tuple[RecordRange, ...]) -> Iterator[Record]:
-    for one in ranges:
-        for at in range(one.first, one.last + 1):
-            yield (PARTITIONS[one.partition], at)
+    for range_ in ranges:
+        for at in range(range_.first, range_.last + 1):
+            yield (PARTITIONS[range_.partition], at)

@@ -116,7 +116,11 @@ async def test_processes_of_one_command(
     async with fleet(broker) as looking:
         with WorkerProgram(tmp_path, "shop", "--workers", "2", "--announce", TOPIC) as program:
             view = await looked(looking, 2)
-            pids = {one.told.identity.pid for one in view.processes if isinstance(one.told, ProcessStatus)}
+            pids = {
+                process.told.identity.pid
+                for process in view.processes
+                if isinstance(process.told, ProcessStatus)
+            }
             assert len(pids) == 2
             assert await anyio.to_thread.run_sync(program.end, signal.SIGTERM) == 0, program.output
         assert (await looking.look()).processes == ()

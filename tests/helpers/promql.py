@@ -34,8 +34,8 @@ def used(expression: Any) -> Iterator[tuple[str, str, str]]:
         case promql.VectorSelector():
             assert expression.name is not None
             yield expression.name, "", ""
-            for one in expression.matchers.matchers:
-                yield expression.name, one.name, one.value
+            for matcher in expression.matchers.matchers:
+                yield expression.name, matcher.name, matcher.value
         case promql.MatrixSelector():
             yield from used(expression.vector_selector)
         case promql.AggregateExpr():
@@ -96,12 +96,12 @@ def _selected(selector: Any, series: Series) -> Mapping[Labels, Callable[[float]
     """The series of a metric whose labels match."""
     assert selector.name is not None
     found = series.get(selector.name, {})
-    for one in selector.matchers.matchers:
-        assert one.op == promql.MatchOp.NotRe, "no other is needed so far"
+    for matcher in selector.matchers.matchers:
+        assert matcher.op == promql.MatchOp.NotRe, "no other is needed so far"
         found = {
             labels: value
             for labels, value in found.items()
-            if re.fullmatch(one.value, dict(labels).get(one.name, "")) is None
+            if re.fullmatch(matcher.value, dict(labels).get(matcher.name, "")) is None
         }
     return found
 
@@ -110,7 +110,7 @@ def _without(expression: Any, series: Series, at: float) -> Vector:
     assert (str(expression.op), expression.modifier.type) == ("sum", promql.AggModifierType.Without)
     sums: Vector = {}
     for labels, value in evaluate(expression.expr, series, at).items():
-        left = frozenset(one for one in labels if one[0] not in expression.modifier.labels)
+        left = frozenset(label for label in labels if label[0] not in expression.modifier.labels)
         sums[left] = sums.get(left, 0.0) + value
     return sums
 

@@ -64,9 +64,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         seldom = metafunc.definition.get_closest_marker("long_on")
         params = [
             pytest.param(
-                one, marks=_marks(one, seldom.args if seldom else (), is_behaviour="behaviour" in path.parts)
+                broker,
+                marks=_marks(broker, seldom.args if seldom else (), is_behaviour="behaviour" in path.parts),
             )
-            for one in brokers
+            for broker in brokers
         ]
         metafunc.parametrize("kafka", params, indirect=True, scope="session")
 

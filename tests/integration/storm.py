@@ -78,7 +78,7 @@ class Storm:
     @property
     def skipped(self) -> int:
         """Redelivered records that their consumer had accepted before, and accepted again without showing them."""
-        return sum(one._holdings.skipped for one in self.consumers if one._holdings)
+        return sum(consumer._holdings.skipped for consumer in self.consumers if consumer._holdings)
 
     async def has_progressed(self, records: int, deadline_s: float = 90.0) -> None:
         """Wait until this many more records are accepted."""

@@ -130,7 +130,7 @@ async def allow(cluster: Cluster, command: str) -> None:
     )
     async with Pool(NetSettings.parse(cluster.bootstrap)) as pool:
         response = await pool.ask(None, CreateAclsRequest([rule]))
-        assert [one.error_code for one in response.results] == [0]
+        assert [result.error_code for result in response.results] == [0]
 
 
 async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]]) -> list[str]:
@@ -249,9 +249,9 @@ async def test_the_doctor_says_what_to_grant(
         asked = ["doctor", *words, "--group", group, "--topic", topic, "--json"]
         await anyio.to_thread.run_sync(run, asked)
         return [
-            one
-            for one in json.loads(capsys.readouterr().out)
-            if one["check"] == "rights" and one["level"] != "ok"
+            load
+            for load in json.loads(capsys.readouterr().out)
+            if load["check"] == "rights" and load["level"] != "ok"
         ]
 
     found = await complaints()

@@ -33,7 +33,7 @@ async def test_a_group_is_described_and_deleted(
             assert group in {one.group for one in await admin.list_groups(states=["Stable"])}
             with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
                 await admin.delete_share_group_offsets(group, topic)
-        assert [one.partition for one in await admin.share_group_offsets(group)] == [0, 1]
+        assert [offset.partition for offset in await admin.share_group_offsets(group)] == [0, 1]
         await admin.delete_share_group_offsets(group, topic)
         assert await admin.share_group_offsets(group) == []
         await admin.delete_share_group(group)
@@ -50,10 +50,10 @@ async def test_offsets_are_set(kafka: Cluster, fresh_topic: FreshTopic, fresh_gr
                 await admin.reset_share_group_offsets(group, "latest", {topic: None})
             return
         changes = await admin.reset_share_group_offsets(group, "latest", {topic: None})
-        assert [(one.partition, one.after) for one in changes] == [(0, 0), (1, 0)]
+        assert [(change.partition, change.after) for change in changes] == [(0, 0), (1, 0)]
         again = await admin.reset_share_group_offsets(group, datetime.now(UTC) - timedelta(hours=1))
         assert again == [OffsetReset(topic, 0, 0, 0), OffsetReset(topic, 1, 0, 0)]
-        assert [one.start_offset for one in await admin.share_group_offsets(group)] == [0, 0]
+        assert [offset.start_offset for offset in await admin.share_group_offsets(group)] == [0, 0]
         async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic]):
             with anyio.fail_after(60):
                 while not await _members(admin, group):
@@ -81,7 +81,7 @@ async def test_topics(kafka: Cluster, fresh_topic: FreshTopic) -> None:
     async with AdminClient(kafka.bootstrap) as admin:
         await admin.create_topic(name, 2, 1, {"retention.ms": "60000"})
         with anyio.fail_after(30):
-            while name not in {one.topic for one in await admin.list_topics()}:
+            while name not in {topic.topic for topic in await admin.list_topics()}:
                 await anyio.sleep(0.1)
         with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
             await admin.create_topic(name)
@@ -89,7 +89,7 @@ async def test_topics(kafka: Cluster, fresh_topic: FreshTopic) -> None:
         assert (config["retention.ms"].value, config["retention.ms"].source) == ("60000", "topic")
         await admin.delete_topic(name)
         with anyio.fail_after(30):
-            while name in {one.topic for one in await admin.list_topics()}:
+            while name in {topic.topic for topic in await admin.list_topics()}:
                 await anyio.sleep(0.1)
 
 

@@ -59,13 +59,15 @@ def test_dead_letters_are_redriven(
     assert (done["redriven"], done["targets"]) == (2, {topic: 2})
     if own:
         assert counts(ours, grave) == (COUNT - 2, 2)
-    assert [one["settled"] for one in ours("show", grave)].count(True) == 2
+    assert [our["settled"] for our in ours("show", grave)].count(True) == 2
     assert len(ours("redrive", grave, "--dry-run")) == COUNT - 2
     done = ours("redrive", grave)
     assert (done["redriven"], done["is_complete"]) == (COUNT - 2, True)
     records = read(kafka, topic, 2 * COUNT)
-    assert sorted(one.value for one in records[COUNT:]) == [b"%d" % number for number in range(COUNT)]
-    assert {(one.partition, one.key, tuple(one.headers)) for one in records} == {(1, b"k", (("own", b"h"),))}
+    assert sorted(record.value for record in records[COUNT:]) == [b"%d" % number for number in range(COUNT)]
+    assert {(record.partition, record.key, tuple(record.headers)) for record in records} == {
+        (1, b"k", (("own", b"h"),))
+    }
     assert ours("show", topic) == [], "the source topic has no dead letters"
     assert ours("redrive", grave)["redriven"] == 0
     assert ours("drop", grave, "--all", "--group", f"{group}-again")["dropped"] == COUNT
@@ -86,7 +88,7 @@ def test_skipped_letters_are_moved_before_they_would_be_archived(
     producer.close()
     moved = sum(ours("redrive", grave, "--from-group", "other")["moved"] for _ in range(5))
     assert moved >= (COUNT if counts_releases else 0)
-    found = [one for one in ours("show", grave) if not one["settled"]]
+    found = [our for our in ours("show", grave) if not our["settled"]]
     assert sorted(one["value"] for one in found) == [str(number) for number in range(COUNT)]
     assert not any(one["given_up"] for one in found)
     assert ours("drop", grave, "--all")["dropped"] == COUNT
@@ -163,7 +165,7 @@ def read(kafka: Cluster, topic: str, count: int) -> list[Any]:
 
 def counts(ours: Ours, grave: str) -> tuple[int, int]:
     """The numbers of dead letters that are left and that were redriven."""
-    (found,) = [one for one in ours("list") if one["topic"] == grave]
+    (found,) = [our for our in ours("list") if our["topic"] == grave]
     return found["letters"], found["settled"]
 
 

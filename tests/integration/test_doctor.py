@@ -53,7 +53,9 @@ def health(kafka: Cluster, group: str) -> list[dict[str, Any]]:
     while True:
         done = kshare("doctor", "-b", kafka.bootstrap, "--group", group, "--json")
         found = [
-            one for one in json.loads(done.out) if one["check"] == f"group {group}" and one["level"] != "ok"
+            load
+            for load in json.loads(done.out)
+            if load["check"] == f"group {group}" and load["level"] != "ok"
         ]
         if found:
             return found

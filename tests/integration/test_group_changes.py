@@ -65,7 +65,7 @@ class Twins:
         rows = self.other("--reset-offsets", *words, *everywhere, "--execute")
         after = [[one["topic"], str(one["partition"]), str(one["after"])] for one in reset["offsets"]]
         assert sorted(row[1:] for row in rows) == sorted(after)
-        return [one[2] for one in self.offsets()]
+        return [offset[2] for offset in self.offsets()]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_offsets_and_groups_are_deleted_alike(twins: Twins) -> None:
     assert twins.ours("delete") == {"deleted": [twins.mine]}
     twins.other("--delete")
     listed = kshare("groups", "list", "--all-types", "-b", twins.kafka.bootstrap, "--json").out
-    assert not {twins.mine, twins.theirs} & {one["group"] for one in json.loads(listed)}
+    assert not {twins.mine, twins.theirs} & {load["group"] for load in json.loads(listed)}
 
 
 def _fill(kafka: Cluster, topics: tuple[str, str]) -> None:

@@ -43,7 +43,7 @@ def test_lists_offsets_members_and_states_match_kafkas_tool(
             str(found["assignment_epoch"]),
             "1",
         ]
-    listed = {one["group"]: one["state"] for one in ours(kafka, "list")}
+    listed = {our["group"]: our["state"] for our in ours(kafka, "list")}
     theirs_listed = {str(name): state for name, state in theirs(kafka, "--list", "--state")}
     # Groups of other tests may lose a killed member in between, so their states may differ.
     assert listed.keys() == theirs_listed.keys()

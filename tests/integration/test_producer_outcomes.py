@@ -113,7 +113,7 @@ async def test_storm(
             stopping.set()
         tasks.cancel_scope.cancel()
     logs = await anyio.to_thread.run_sync(logs_of, cluster, PARTITIONS)
-    found = [one for fates in all_fates for one in fates.contradictions(logs)]
+    found = [contradiction for fates in all_fates for contradiction in fates.contradictions(logs)]
     said = [f"- {timeout:g} s: {fates}" for timeout, fates in zip(TIMEOUTS_S, all_fates, strict=True)]
     report = "\n".join(
         [

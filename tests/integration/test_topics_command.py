@@ -20,7 +20,7 @@ def test_topics_are_created_listed_and_deleted(kafka: Cluster, capsys: pytest.Ca
         return Done(code, *capsys.readouterr())
 
     def listed() -> dict[str, int]:
-        return {one["topic"]: one["partitions"] for one in json.loads(ours("list", "--json").out)}
+        return {load["topic"]: load["partitions"] for load in json.loads(ours("list", "--json").out)}
 
     name = f"topics-{uuid.uuid4().hex}"
     words = ["--partitions", "3", "--replication-factor", "1", "--config", "retention.ms=3600000"]

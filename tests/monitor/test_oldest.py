@@ -27,7 +27,7 @@ async def known(broker: Broker) -> dict[str, list[bool]]:
             await admin.alter_share_group_offsets(name, {(name, 0): 0, (name, 1): 0})
     async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
         found = await Collector(Router(pool, 10)).read()
-    return {one.group: [row.oldest is not None for row in one.partitions] for one in found.groups}
+    return {group.group: [row.oldest is not None for row in group.partitions] for group in found.groups}
 
 
 @pytest.mark.lengthy
@@ -40,7 +40,7 @@ async def test_topics_that_may_not_be_read_have_records(kshare_broker: Broker, a
     async with AdminClient(kshare_broker.bootstrap) as admin:
         await admin.alter_share_group_offsets("healthy", {("healthy", 0): 0})
     async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
-        ((row,),) = [one.partitions for one in (await Collector(Router(pool, 10)).read()).groups]
+        ((row,),) = [group.partitions for group in (await Collector(Router(pool, 10)).read()).groups]
     assert (row.oldest, row.has_records) == (None, True)
 
 

@@ -218,7 +218,7 @@ async def test_outage_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: p
         for _ in range(3):
             with pytest.raises(ConnectionLost):
                 await name_of(pool, None)
-    lines = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(lines) == 1
     assert f"127.0.0.1:{port} has been unreachable" in lines[0]
     assert "connection refused" in lines[0]

@@ -437,6 +437,6 @@ async def test_passwords_that_the_network_could_read_are_warned_of_once(
     for _ in range(3):
         with pytest.raises(AuthenticationFailed):
             await sasl.authenticate(refuse, security, host, f"{host}:9092")
-    warned = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warned) == bool(said)
     assert all(one.startswith(f"{said} to brokers without encryption") for one in warned)

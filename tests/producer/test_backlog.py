@@ -342,6 +342,6 @@ def test_batches_that_are_over_are_forgotten() -> None:
         add(made, b"a")
         made.confirm(take(made)[0], 0, -1)
     gc.collect()
-    assert sum(isinstance(one, PendingBatch) for one in gc.get_objects()) < 1500
+    assert sum(isinstance(object_, PendingBatch) for object_ in gc.get_objects()) < 1500
     assert made.oldest_number == 0
     assert made.unconfirmed == 1

@@ -182,7 +182,7 @@ class Producing(RuleBasedStateMachine):
     def _requests(self) -> list[tuple[PendingBatch, ModelLog, bytes]]:
         self.now += 2.0  # longer than any pause
         batches = self.backlog.ready(self.now)
-        return [(one, self.logs[one.partition], self.backlog.take(one)) for one in batches]
+        return [(batch, self.logs[batch.partition], self.backlog.take(batch)) for batch in batches]
 
     def _response(self, batch: PendingBatch, code: ErrorCode, offset: int = -1) -> None:
         verdict = verdict_on(code, is_transactional=False)

@@ -50,7 +50,7 @@ async def test_every_record_is_written_once_and_in_order(broker: Broker, fault: 
     async with producer(broker, batch_bytes=500) as opened:
         sends = [await opened.enqueue("orders", value, partition=1) for value in numbers]
         results = [await send for send in sends]
-    assert [one.offset for one in results] == list(range(300))
+    assert [result.offset for result in results] == list(range(300))
     assert written(broker) == numbers
 
 

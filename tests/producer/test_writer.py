@@ -32,7 +32,7 @@ async def writer(kshare_broker: Broker) -> AsyncIterator[RecordWriter]:
 
 
 def kinds(outcomes: Sequence[int | KshareError]) -> list[int | type[KshareError]]:
-    return [one if isinstance(one, int) else type(one) for one in outcomes]
+    return [outcome if isinstance(outcome, int) else type(outcome) for outcome in outcomes]
 
 
 async def test_each_record_has_an_outcome_of_its_own(kshare_broker: Broker, writer: RecordWriter) -> None:
@@ -41,7 +41,7 @@ async def test_each_record_has_an_outcome_of_its_own(kshare_broker: Broker, writ
     outcomes = await writer.append_outcomes("orders", 0, records)
     assert kinds(outcomes) == [0, BrokerError, ConfigError, 1]
     assert "MESSAGE_TOO_LARGE" in str(outcomes[1])
-    assert [one.value for one in kshare_broker.records("orders")] == [b"a", b"b"]
+    assert [record.value for record in kshare_broker.records("orders")] == [b"a", b"b"]
 
 
 async def test_a_topic_that_cannot_be_looked_up_is_asked_for_once(
@@ -49,7 +49,7 @@ async def test_a_topic_that_cannot_be_looked_up_is_asked_for_once(
 ) -> None:
     kshare_broker.faults.add(MetadataRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes = await writer.append_outcomes("orders", 0, [NewRecord(b"a"), NewRecord(b"b")])
-    assert all(isinstance(one, BrokerError) for one in outcomes)
+    assert all(isinstance(outcome, BrokerError) for outcome in outcomes)
     assert kinds(await writer.append_outcomes("orders", 0, [NewRecord(b"c")])) == [0]
 
 

@@ -78,6 +78,6 @@ def test_measured_member_ids_have_kafkas_form() -> None:
     """4.1 doesn't accept fetches with other member ids."""
     ids = {new_member_id() for _ in range(100)}
     assert len(ids) == 100
-    for one in ids:
-        assert len(one) == 22
-        assert len(base64.urlsafe_b64decode(one + "==")) == 16
+    for id_ in ids:
+        assert len(id_) == 22
+        assert len(base64.urlsafe_b64decode(id_ + "==")) == 16

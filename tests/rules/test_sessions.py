@@ -116,7 +116,11 @@ async def test_rule_8_an_acknowledgement_does_not_wait_long_behind_a_parked_fetc
         before = len(broker.requests)
         while len(broker.requests) < before + 3:  # it fetches more while the user holds this one
             await anyio.sleep(0.001)
-        asked = [one.max_wait_ms for one in broker.requests[before:] if isinstance(one, ShareFetchRequest)]
+        asked = [
+            request.max_wait_ms
+            for request in broker.requests[before:]
+            if isinstance(request, ShareFetchRequest)
+        ]
         assert asked
         assert max(asked) < IDLE_WAIT_MS / 4
         batch.accept()

@@ -44,7 +44,13 @@ def lost_responses_are_confirmed() -> None:
     on_outcomes = LeaseBook.on_outcomes
 
     def confirm(book: LeaseBook, outcomes: Iterable[AckOutcome]) -> None:
-        on_outcomes(book, [one._replace(error=0, is_open=False) if one.is_open else one for one in outcomes])
+        on_outcomes(
+            book,
+            [
+                outcome._replace(error=0, is_open=False) if outcome.is_open else outcome
+                for outcome in outcomes
+            ],
+        )
 
     replace(LeaseBook, "on_outcomes", confirm)
 

@@ -52,7 +52,7 @@ class Promises:
     ) -> None:
         """`lock_s`: for how long brokers lock what is acquired or renewed at a time."""
         self._lock_s = lock_s
-        self._witnesses = [one for one in witnesses if not one.was_killed]
+        self._witnesses = [witness for witness in witnesses if not witness.was_killed]
         self._acquired: dict[tuple[str, Place], list[float]] = defaultdict(list)
         self._counted: dict[tuple[str, Place, int], list[float]] = defaultdict(list)
         """When a member acquired a record with this delivery count: more than once if brokers have lost the count."""
@@ -68,7 +68,7 @@ class Promises:
                 self._sent[row.member, (row.partition, offset)].append((row.kind_of(offset), row))
         for times in (*self._acquired.values(), *self._deliveries.values()):
             times.sort()
-        entries = (entry for one in witnesses for entry in one.entries)
+        entries = (entry for witness in witnesses for entry in witness.entries)
         did = sorted((one.at, one.text) for one in entries if one.event is Event.DID)
         self._stalls = [at for at, text in did if text == STALLED]
         self._pauses = [at for at, text in did if text == DESCHEDULED]
@@ -93,7 +93,7 @@ class Promises:
         return found
 
     def _entries(self, *events: Event) -> Iterator[Entry]:
-        return (entry for one in self._witnesses for entry in one.entries if entry.event in events)
+        return (entry for witness in self._witnesses for entry in witness.entries if entry.event in events)
 
     def _locked_until(self, member: str, place: Place, now: float) -> float | None:
         """The latest time at which the lock may run out that this member had at that time. None if it never had one."""

@@ -176,7 +176,7 @@ class ConsumerWorld(World):
         chance = Random(seed)
         kinds = [*cls.faults]
         if chance.random() < _MOSTLY_SMOOTH:
-            kinds = [one for one in kinds if one in cls.smooth]
+            kinds = [kind for kind in kinds if kind in cls.smooth]
         return ConsumerPlan(
             seed=seed,
             nodes=chance.choice([1, 1, 2, 3]),
@@ -187,7 +187,7 @@ class ConsumerWorld(World):
             rate=chance.choice([0.0, 0.03, 0.1]),
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
-            faults=frozenset(one for one in kinds if chance.random() < 0.6),
+            faults=frozenset(kind for kind in kinds if chance.random() < 0.6),
         )
 
     @classmethod
@@ -426,9 +426,9 @@ class ConsumerWorld(World):
 
     def _handed_out(self) -> set[Place]:
         """Places that programs got, whatever they were."""
-        members = (one for one in self.processes if isinstance(one, Member))
+        members = (process for process in self.processes if isinstance(process, Member))
         events = (Event.HANDED, Event.UNREADABLE)
-        return {(e.partition, e.offset) for one in members for e in one.entries if e.event in events}
+        return {(e.partition, e.offset) for member in members for e in member.entries if e.event in events}
 
     def _begin_judging(self) -> None:
         judge = self.new_process("judge")
@@ -528,12 +528,12 @@ class ConsumerWorld(World):
         acknowledged = ledger.acknowledged(self.book.acknowledged)
         witnesses = [
             Witness(
-                ledger.entries(one.entries, one.values, written, acknowledged),
-                ledger.log(one.lines),
-                one.was_killed,
+                ledger.entries(process.entries, process.values, written, acknowledged),
+                ledger.log(process.lines),
+                process.was_killed,
             )
-            for one in self.processes
-            if isinstance(one, Member)
+            for process in self.processes
+            if isinstance(process, Member)
         ]
         limit = min(limit for _, _, limit in self._limits)
 

@@ -245,7 +245,7 @@ class Ledger:
             elif entry.event in (Event.CONFIRMED, Event.REFUSED):
                 for offset in range(entry.offset, int(entry.text) + 1):
                     eras = self._eras_of(entry, offset)
-                    of_member = [one for one in eras if (entry.member, one, offset) in accepts]
+                    of_member = [era for era in eras if (entry.member, era, offset) in accepts]
                     if entry.event is Event.CONFIRMED:
                         confirmed = [one for one in of_member if accepts[entry.member, one, offset] == 0]
                         of_member = (confirmed or eras)[-1:]
@@ -258,7 +258,7 @@ class Ledger:
                 found.append(entry)
             else:
                 eras, value = self._eras_of(entry, entry.offset), values.get(index, entry.text)
-                with_value = [one for one in eras if written.get((one, entry.offset)) == value]
+                with_value = [era for era in eras if written.get((era, entry.offset)) == value]
                 found.append(entry._replace(partition=(with_value or eras)[-1]))
         return found
 

@@ -77,7 +77,7 @@ class ProducerWorld(World):
             rate=chance.choice([0.0, 0.05, 0.2]),
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
-            faults=frozenset(one for one in cls.faults if chance.random() < 0.6),
+            faults=frozenset(fault for fault in cls.faults if chance.random() < 0.6),
             plain=plain,
             transactional=chance.choice([0, 1, 2] if plain else [1, 2]),
             shares_id=chance.random() < 0.3,
@@ -91,7 +91,7 @@ class ProducerWorld(World):
     def changes_with(cls, plan: Plan) -> Sequence[str]:
         """No crashes if there are transactions: markers that are lost break them, whoever is at fault."""
         has_transactions = isinstance(plan, ProducerPlan) and plan.transactional
-        return [one for one in cls.changes if one != "crash" or not has_transactions]
+        return [change for change in cls.changes if change != "crash" or not has_transactions]
 
     @classmethod
     def slow(cls, seed: int) -> ProducerPlan:

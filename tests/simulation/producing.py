@@ -45,10 +45,10 @@ class Account:
     @property
     def counts(self) -> Counter[str]:
         found: Counter[str] = Counter()
-        for one in self.fates:
-            found["said: written"] += len(one.written)
-            found["said: not written"] += len(one.not_written)
-            found["said: open"] += len(one.open)
+        for fate in self.fates:
+            found["said: written"] += len(fate.written)
+            found["said: not written"] += len(fate.not_written)
+            found["said: open"] += len(fate.open)
         found["not enqueued"] = len(self.not_enqueued)
         return found
 
@@ -80,7 +80,7 @@ class Account:
             ]
             for number, rows in everything.items()
         }
-        found = [one for fates in self.fates for one in fates.contradictions(logs)]
+        found = [contradiction for fates in self.fates for contradiction in fates.contradictions(logs)]
         places = {row.value: partition for partition, rows in logs.items() for row in rows}
         found += [
             f"{value!r} wasn't enqueued ({why}), and is in the log"
@@ -123,7 +123,7 @@ class Transactions:
         for name, values in self.values.items():
             said = self.said[name]
             places = {value: visible.get(value, ()) for value in values if value not in lost}
-            seen = [len(one) for one in places.values()]
+            seen = [len(place) for place in places.values()]
             if any(count > 1 for count in seen):
                 found.append(f"{name} ({said}): records are visible more than once: {seen}")
             elif any(seen) and not all(seen) and (said == "committed" or lost.isdisjoint(values)):

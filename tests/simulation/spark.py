@@ -170,7 +170,7 @@ class SparkWorld(World):
             rate=chance.choice([0.0, 0.03, 0.1]),
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
-            faults=frozenset(one for one in cls.faults if chance.random() < 0.6),
+            faults=frozenset(fault for fault in cls.faults if chance.random() < 0.6),
         )
 
     @classmethod
@@ -346,16 +346,20 @@ class SparkWorld(World):
 
     def _note_what_is_left(self, process: Driver) -> None:
         """The query was stopped, without an error."""
-        mine = [one for one in self.network.links if one.owner == process.name and not one.is_client_gone]
+        mine = [link for link in self.network.links if link.owner == process.name and not link.is_client_gone]
         if mine:
             self.records.note_broken(_LEFT_OPEN, f"{len(mine)} connections of {process.name}")
         locks = [path.name for path in process.disk.glob("*.lock")]
-        others = [one for one in self._drivers() if one is not process]
-        if locks and not any(one.is_zombie or one.disk == process.disk for one in others):
+        others = [driver for driver in self._drivers() if driver is not process]
+        if locks and not any(other.is_zombie or other.disk == process.disk for other in others):
             self.records.note_broken(_LEFT_OPEN, f"{locks} of {process.name}")
 
     def _drivers(self) -> Iterator[Driver]:
-        return (one for one in self.processes if isinstance(one, Driver) and not one.ended.is_set())
+        return (
+            process
+            for process in self.processes
+            if isinstance(process, Driver) and not process.ended.is_set()
+        )
 
     async def _take_part(self, process: _Other) -> None:
         process.enter()
@@ -397,7 +401,7 @@ class SparkWorld(World):
     # --- faults
 
     def _driver(self) -> Driver | None:
-        drivers = [one for one in self._drivers() if not one.is_zombie and not one.was_killed]
+        drivers = [driver for driver in self._drivers() if not driver.is_zombie and not driver.was_killed]
         return self.chance.choice(drivers) if drivers else None
 
     async def _kill(self, server: ClusterServer, tasks: TaskGroup) -> None:
@@ -405,7 +409,11 @@ class SparkWorld(World):
         if driver is not None and self.chance.random() < 0.7:
             driver.dies_at = self.chance.choice(STEPS)
         else:
-            alive = [one for one in self.processes if self.may_be_killed(one) and not one.was_killed]
+            alive = [
+                process
+                for process in self.processes
+                if self.may_be_killed(process) and not process.was_killed
+            ]
             if alive:
                 self.kill(self.chance.choice(alive))
 

@@ -197,9 +197,9 @@ class ShareTap(Tap):
             for row in topic.partitions:
                 number = self._book.number(topic.topic_id, row.partition_index)
                 name = f"deleted [{row.partition_index}]" if number is None else self._book.name(number)
-                for one in row.acknowledgement_batches:
-                    where = f"{name}:{one.first_offset}-{one.last_offset}"
-                    note(f"acknowledges {where}: {_told(one.acknowledge_types)}")
+                for batch in row.acknowledgement_batches:
+                    where = f"{name}:{batch.first_offset}-{batch.last_offset}"
+                    note(f"acknowledges {where}: {_told(batch.acknowledge_types)}")
         for got in acquired:
             note(f"gets {self._book.name(got.partition)}:{got.first}-{got.last}, delivery {got.delivery}")
         if response.error_code:
@@ -220,8 +220,8 @@ def _settles(request: Any) -> bool:
         kind
         for topic in request.topics
         for row in topic.partitions
-        for one in row.acknowledgement_batches
-        for kind in one.acknowledge_types
+        for batch in row.acknowledgement_batches
+        for kind in batch.acknowledge_types
     }
     return bool(kinds - {RELEASE, RENEW})
 

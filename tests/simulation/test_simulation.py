@@ -146,7 +146,7 @@ def test_forty_defects_are_planted_and_each_has_a_name_of_its_own() -> None:
         *worker_defects.DEFECTS,
         *change_defects.DEFECTS,
     ]
-    assert len({one.name for one in defects}) == len(defects) == len(REGISTRY) >= 40
+    assert len({defect.name for defect in defects}) == len(defects) == len(REGISTRY) >= 40
 
 
 def test_the_report_has_each_planted_defect() -> None:

@@ -91,8 +91,8 @@ class ThreadedProcess(Member):
 
     def left_open(self) -> list[str]:
         """Threads and loops of clients."""
-        threads = [one.name for one in self.threads if one.name.startswith("kshare")]
-        return [*threads, *("a loop" for one in self.loops if not one.is_closed())]
+        threads = [thread.name for thread in self.threads if thread.name.startswith("kshare")]
+        return [*threads, *("a loop" for loop in self.loops if not loop.is_closed())]
 
     # --- what its threads need
 

@@ -185,7 +185,7 @@ class WorkerWorld(World):
             rate=chance.choice([0.0, 0.03, 0.1]),
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
-            faults=frozenset(one for one in kinds if chance.random() < 0.6),
+            faults=frozenset(kind for kind in kinds if chance.random() < 0.6),
             stays=chance.random() < 0.5,
             window=chance.choice(
                 [_LARGEST_WINDOW] if handlers.has_breaker else [_SMALLEST_WINDOW, _USUAL_WINDOW]
@@ -308,7 +308,7 @@ class WorkerWorld(World):
         for name in (GROUP, f"{GROUP}.retry"):
             groups = self.broker.share_groups
             members = groups.find(name).members if groups.has(name) else ()
-            mine = [one for one in members if self.book.owners.get(one) == process.name]
+            mine = [member for member in members if self.book.owners.get(member) == process.name]
             self._stayed += [
                 f"{one} of {process.name}, {name}, at {anyio.current_time():.3f}" for one in mine
             ]
@@ -395,14 +395,14 @@ class WorkerWorld(World):
         self.note("world", f"the dependency is {'down' if self.scene.is_down else 'up'}")
 
     def _workers(self) -> Iterator[WorkerProcess]:
-        return (one for one in self.processes if isinstance(one, WorkerProcess))
+        return (process for process in self.processes if isinstance(process, WorkerProcess))
 
     # --- the end
 
     async def _end_when_over(self) -> None:
         while not self.is_over:
             await anyio.sleep(0.1 * self.plan.pace.look_every)
-        self._is_staying = self.plan.stays and any(one.is_serving for one in self._workers())
+        self._is_staying = self.plan.stays and any(worker.is_serving for worker in self._workers())
         if self._is_staying:
             self._begin_judging()
             self.scene.is_calm = True
@@ -422,7 +422,10 @@ class WorkerWorld(World):
     async def _end_all(self) -> None:
         """Tell all to stop, also those that are just starting."""
         self.scene.is_calm = True
-        self._ends = {one.index: one.log.end_offset for one in self.broker.cluster.topics[TOPIC].partitions}
+        self._ends = {
+            partition.index: partition.log.end_offset
+            for partition in self.broker.cluster.topics[TOPIC].partitions
+        }
         for process in self._workers():
             while process.worker is None and not process.ended.is_set():
                 await anyio.sleep(_PAUSED_S)
@@ -517,8 +520,8 @@ class WorkerWorld(World):
             if name.startswith(f"{TOPIC}.retry."):
                 for index, partition in enumerate(self.broker.cluster.topics[name].partitions):
                     written |= {(name, index, one.offset): _number(one) for one in _numbered(partition)}
-        logs = ["".join(f"{line}\n" for line in one.lines) for one in self._workers()]
-        entries = [entry for one in self._workers() for entry in one.entries]
+        logs = ["".join(f"{line}\n" for line in worker.lines) for worker in self._workers()]
+        entries = [entry for worker in self._workers() for entry in worker.entries]
 
         def judge() -> Judgement:
             archived = dict(self._archived())
@@ -535,7 +538,7 @@ class WorkerWorld(World):
         blocks = BLOCKS in self.plan.handlers.oddities  # everybody stands still, and locks expire
         # Several restarts in a row, during an outage, can use up the deliveries of records that were released untried.
         is_mild = self.plan.faults <= _MILD - {"restarts"} and not self.plan.changes
-        is_mild &= not any(one.was_told_again for one in self._workers())
+        is_mild &= not any(worker.was_told_again for worker in self._workers())
         if not is_mild or self.plan.limit == 3 or blocks:
             excused = {"archived untried", "archived without a word", "buried untried"}
         elif self._lowered or (
@@ -550,7 +553,7 @@ class WorkerWorld(World):
         others |= {_STAYED: self._stayed, _EPOCHS: self.book.wrong_epochs, _COPIES: [*self._wrong_copies()]}
         # A handler that goes on when it is cancelled may end, and its record doesn't count as done.
         is_quiet = self.plan.faults <= _QUIET and not self.plan.changes and not blocks
-        is_quiet &= not any(one.was_told_again for one in self._workers())
+        is_quiet &= not any(worker.was_told_again for worker in self._workers())
         if is_quiet and SWALLOWS not in self.plan.handlers.oddities:
             others[_TWICE] = [*self._done_twice()]
         wrongly = self._accepted_wrongly(judgement, everything)
@@ -558,7 +561,7 @@ class WorkerWorld(World):
 
     def _has_said(self, what: str) -> bool:
         """Whether a worker has."""
-        return any(what in line for one in self._workers() for line in one.lines)
+        return any(what in line for worker in self._workers() for line in worker.lines)
 
     def _begun_late(self) -> Iterator[str]:
         """Handlers that were called after the lock of their record had run out at the broker."""

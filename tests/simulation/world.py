@@ -208,13 +208,13 @@ class World(ABC):
         await anyio.sleep(_GOES_ON_S)
 
     def _bounds(self) -> dict[str, list[str]]:
-        programs = [one for one in self.processes if one.name not in self.watchers]
-        names = {one.name for one in programs}
+        programs = [process for process in self.processes if process.name not in self.watchers]
+        names = {program.name for program in programs}
         loops = [text for owner, text in self.network.traffic.busy_loops() if owner in names]
         if self.plan.pace.is_slow:
             chatty = self.network.traffic.chatty(len(self.broker.cluster.nodes))
             loops += [text for owner, text in chatty if owner in names]
-        lines = {one.name: [*zip(one.logged_at, one.lines, strict=True)] for one in programs}
+        lines = {program.name: [*zip(program.logged_at, program.lines, strict=True)] for program in programs}
         return {_BUSY: loops, _NOISY: [*noisy(lines)], _LEFT_BEHIND: self.left_behind}
 
     async def note_left_behind(self, process: Process) -> None:
@@ -223,7 +223,7 @@ class World(ABC):
         if process.was_killed:
             return
         tasks = [name for name in self.tasks.names(process) if name.startswith("kshare")]
-        connections = sum(one.owner == process.name and one.is_used for one in self.network.links)
+        connections = sum(link.owner == process.name and link.is_used for link in self.network.links)
         if tasks or connections:
             self.left_behind.append(
                 f"{process.name} at {monotonic():.3f}: {connections} connections, tasks {tasks}"
@@ -237,7 +237,7 @@ class World(ABC):
         for _ in range(_LOOKS):
             await anyio.sleep(every_s)
             leaders = [one for one in self.broker.shares.loaded() if one.group in groups]
-            if all(one.shared.start_offset >= one.partition.log.end_offset for one in leaders):
+            if all(leader.shared.start_offset >= leader.partition.log.end_offset for leader in leaders):
                 return
 
     # --- what subclasses add
@@ -330,7 +330,9 @@ class World(ABC):
                 await server.start_node(node)
 
     async def _kill(self, server: ClusterServer, tasks: TaskGroup) -> None:
-        alive = [one for one in self.processes if self.may_be_killed(one) and not one.was_killed]
+        alive = [
+            process for process in self.processes if self.may_be_killed(process) and not process.was_killed
+        ]
         if alive:
             killed = self.chance.choice(alive)
             killed.kill()
@@ -340,7 +342,7 @@ class World(ABC):
     def _links(self) -> list[Link]:
         """Those that may be disturbed. In hours, many have been closed."""
         links = self.network.links
-        return [one for one in links if one.is_used] if self.plan.pace.is_slow else links
+        return [link for link in links if link.is_used] if self.plan.pace.is_slow else links
 
     async def _cut(self, server: ClusterServer, tasks: TaskGroup) -> None:
         links = self._links()
@@ -378,7 +380,7 @@ class World(ABC):
 
     async def _leader(self, server: ClusterServer, tasks: TaskGroup) -> None:
         cluster = self.broker.cluster
-        up = [one.id for one in cluster.nodes.values() if one.is_up]
+        up = [node.id for node in cluster.nodes.values() if node.is_up]
         if up and self.topic in cluster.topics:
             partition = self.chance.choice(cluster.topics[self.topic].partitions)
             leader = self.chance.choice(up)

@@ -67,7 +67,7 @@ class SharedTopic:
     def members(self) -> int:
         async def ask() -> int:
             async with AdminClient(self.broker.bootstrap) as admin:
-                if self.group not in {one.group for one in await admin.list_groups()}:
+                if self.group not in {group.group for group in await admin.list_groups()}:
                     return 0  # the group doesn't exist before its first member
                 return len((await admin.describe_share_group(self.group)).members)
 

@@ -199,7 +199,9 @@ def run(code: str, names: dict[str, Any]) -> None:
         exec(code, names)
         # Spark Connect has a different class of this name.
         queries = [
-            one for one in names.values() if type(one).__name__ == "StreamingQuery" and id(one) not in known
+            name
+            for name in names.values()
+            if type(name).__name__ == "StreamingQuery" and id(name) not in known
         ]
         if all(has_run(query, ends="availableNow" in code) for query in queries):
             return

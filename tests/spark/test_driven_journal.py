@@ -388,7 +388,9 @@ def test_a_new_query_tells_what_a_lost_one_has_left(broker: Broker, caplog: pyte
         time.sleep(0.1)
     successor.run(failOnLostCheckpoint="false")
     (told,) = [
-        one.getMessage() for one in caplog.records if "staged records of another query" in one.getMessage()
+        record.getMessage()
+        for record in caplog.records
+        if "staged records of another query" in record.getMessage()
     ]
     assert f"`kshare spark journal return kshare-journal-{query.group}.{lost}`" in told
     assert sorted(successor.written) == [(0, at) for at in range(500, 510)]

@@ -222,7 +222,7 @@ def test_a_temporary_checkpoint_is_no_lost_one(
         caplog.clear()
         query.run(settle=mode)
         assert len(query.written) == 30
-        told = [one for one in caplog.records if "no checkpointLocation" in one.getMessage()]
+        told = [record for record in caplog.records if "no checkpointLocation" in record.getMessage()]
         assert len(told) == 1
     assert mark_of(query) == marked
 
@@ -236,7 +236,7 @@ def test_what_operators_see_of_a_mark(query: DrivenQuery, mode: str) -> None:
     async def ask() -> list[str]:
         async with reached(NetSettings.parse(query.broker.bootstrap)) as cluster:
             snapshot = await Collector(Router(cluster.pool, 30)).read()
-            return [one.group for one in snapshot.groups if one.group.startswith(query.group)]
+            return [group.group for group in snapshot.groups if group.group.startswith(query.group)]
 
     assert anyio.run(ask) == [query.group]
 
@@ -324,7 +324,9 @@ def test_without_the_right_to_keep_a_mark(
     query.run()
     refusing.stop()
     query.expect(10)
-    told = [one.getMessage() for one in caplog.records if "the mark of this query" in one.getMessage()]
+    told = [
+        record.getMessage() for record in caplog.records if "the mark of this query" in record.getMessage()
+    ]
     assert len(told) == 1
     assert f"lacks {right} on group {query.group}.kshare-spark." in told[0]
     query.produce(10)

@@ -110,7 +110,9 @@ def names(folder: Path) -> set[str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("release", [OLDEST, *(pytest.param(one, marks=pytest.mark.long) for one in others)])
+@pytest.mark.parametrize(
+    "release", [OLDEST, *(pytest.param(other, marks=pytest.mark.long) for other in others)]
+)
 def test_each_row_is_once_in_the_sink(orders_broker: Broker, tmp_path: Path, release: str) -> None:
     query = Restarts(Rig(cast(SparkSession, None), orders_broker, tmp_path), tmp_path, release)
     query.produce()

@@ -16,7 +16,7 @@ from tests.fakes.acknowledged import Broker, acks
 
 
 def offsets_of(ranges: list[AckRange]) -> set[int]:
-    return {offset for one in ranges for offset in range(one.first, one.last + 1)}
+    return {offset for range_ in ranges for offset in range(range_.first, range_.last + 1)}
 
 
 def settle(book: PartitionAcks, broker: Broker) -> list[int]:

@@ -179,7 +179,7 @@ def renew(book: PartitionAcks, broker: Broker) -> list[tuple[set[int], AckOutcom
     """Send renewals until none is left; returns each outcome and the offsets of the request that led to it."""
     outcomes = []
     while ranges := book.take(renewals=True):
-        offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
+        offsets = {offset for range_ in ranges for offset in range(range_.first, range_.last + 1)}
         error = 0 if offsets <= broker.acquired else ErrorCode.INVALID_RECORD_STATE
         outcomes += [(offsets, outcome) for outcome in book.on_response(error)]
     return outcomes
@@ -243,7 +243,7 @@ def test_broker_that_only_renews_parts_is_asked_a_few_times() -> None:
     requests = 0
     while ranges := book.take(renewals=True):
         requests += 1
-        is_whole = [(one.first, one.last) for one in ranges] == [(0, 7)]
+        is_whole = [(range_.first, range_.last) for range_ in ranges] == [(0, 7)]
         for outcome in book.on_response(ErrorCode.INVALID_RECORD_STATE if is_whole else 0):
             renewed += outcome.renewed
     assert requests < 6
@@ -399,7 +399,9 @@ def test_retries_settle_every_valid_record_and_refuse_only_lost_ones(
         assert all(one.last < following.first for one, following in itertools.pairwise(ranges))
         for outcome in book.on_response(broker.response(ranges)):
             if outcome.error:
-                blamed |= {offset for one in outcome.ranges for offset in range(one.first, one.last + 1)}
+                blamed |= {
+                    offset for range_ in outcome.ranges for offset in range(range_.first, range_.last + 1)
+                }
     decided = offsets - undecided
     assert blamed == decided & lost
     assert broker.settled == decided - lost
@@ -478,6 +480,6 @@ def test_overlapping_leases_are_found(ranges: list[tuple[int, int]], first: int)
         acks.forget_done()
     last = first + 3
     assert acks.overlapping(first, last) == [
-        one for one in acks.leases if one.first <= last and first <= one.last
+        lease for lease in acks.leases if lease.first <= last and first <= lease.last
     ]
-    assert [one.first for one in acks.leases] == sorted(one.first for one in acks.leases)
+    assert [lease.first for lease in acks.leases] == sorted(lease.first for lease in acks.leases)

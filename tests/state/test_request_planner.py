@@ -338,8 +338,8 @@ class Talk:
                 del self.partition_acks[partition]
         for partition, data in response.acquired:
             acks = self.partition_acks.setdefault(partition, PartitionAcks(partition))
-            for one in data.acquired_records:
-                acks.add(Lease(partition, one.first_offset, one.last_offset, 1, counter=self.counter))
+            for record in data.acquired_records:
+                acks.add(Lease(partition, record.first_offset, record.last_offset, 1, counter=self.counter))
 
     def bring(self, number: int, first: int, last: int) -> None:
         """Fetch these records, whatever else is wanted."""
@@ -565,7 +565,7 @@ def check(talk: Talk, following: SentRequest | NextCheck) -> None:
         assert not decided or following.at <= talk.now + LINGER_S
         return
     assert talk.session.under_way is following
-    types = {kind for ranges in following.acks.values() for one in ranges for kind in one.types}
+    types = {kind for ranges in following.acks.values() for range_ in ranges for kind in range_.types}
     request = following.request
     if isinstance(request, ShareAcknowledgeRequest):
         assert following.acks

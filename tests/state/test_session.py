@@ -70,7 +70,9 @@ def test_address_of_a_moved_leader_is_returned(is_fetch: bool) -> None:
         refused = ShareAcknowledgeResponse(responses=topics, node_endpoints=endpoints)
         response = one.on_response(one.acknowledge(ACCEPTED), refused)
     assert list(response.leaders) == [Leader((A, 0), 7, 3)]
-    assert [(one.node_id, one.host, one.port) for one in response.endpoints] == [(7, "seventh", 9092)]
+    assert [(endpoint.node_id, endpoint.host, endpoint.port) for endpoint in response.endpoints] == [
+        (7, "seventh", 9092)
+    ]
 
 
 def test_first_request_has_epoch_0_and_all_partitions() -> None:

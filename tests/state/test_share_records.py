@@ -112,7 +112,9 @@ def test_merged_ranges_have_the_greatest_weight_at_each_offset(rows: list[StateR
         for offset in range(max(row.first, start), row.last + 1):
             heaviest[offset] = max(heaviest.get(offset, (-1, -1)), row.weight)
     ranges = merged((), rows, start)
-    assert {offset: one.weight for one in ranges for offset in range(one.first, one.last + 1)} == heaviest
+    assert {
+        offset: range_.weight for range_ in ranges for offset in range(range_.first, range_.last + 1)
+    } == heaviest
     for one, other in pairwise(ranges):
         assert one.last < other.first
         assert one.last + 1 < other.first or one.weight != other.weight

@@ -306,7 +306,7 @@ async def test_subscriptions_change_and_outcomes_are_reported() -> None:
     async with filled(1).running() as cluster:
         cluster.topics["u"].append(b"u0")
         await in_thread(work, cluster, on_settled=outcomes.append, observer=events.append)
-    assert [(one.topic, list(one.ranges()), one.error) for one in outcomes[:1]] == [
+    assert [(outcome.topic, list(outcome.ranges()), outcome.error) for outcome in outcomes[:1]] == [
         ("t", [(0, 0, "accept")], None)
     ]
     assert [event.topic for event in events if isinstance(event, Finished)][:1] == ["t"]
@@ -503,7 +503,7 @@ async def test_accepting_a_lost_batch_raises_and_continuing_the_loop_does_not() 
 
     async with filled(2).running() as cluster:
         await in_thread(work, cluster, on_settled=outcomes.append)
-    assert [list(one.ranges()) for one in outcomes if one.error] == [[(0, 1, "accept")]]
+    assert [list(outcome.ranges()) for outcome in outcomes if outcome.error] == [[(0, 1, "accept")]]
 
 
 @pytest.mark.anyio

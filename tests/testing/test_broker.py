@@ -275,9 +275,9 @@ def test_what_is_accepted_stays_accepted_while_the_clock_stands_still() -> None:
         with kshare.sync.ShareConsumer(broker.bootstrap, **options) as second:
             assert second.next_batch(timeout=1.0) is None
         accepted = [
-            one.value
-            for one in broker.metrics()
-            if one.metric.name == "share_acknowledged_records_total" and one.labels["type"] == "accept"
+            metric.value
+            for metric in broker.metrics()
+            if metric.metric.name == "share_acknowledged_records_total" and metric.labels["type"] == "accept"
         ]
         assert accepted == [10]
 

@@ -44,7 +44,7 @@ def test_record_is_held_for_ten_minutes_and_its_lock_kept(backend: Any) -> None:
         running.advance(11)
         running.wait_until_settled()
         assert shop.attempts[2:] == [("bad", 2, 1)]
-        assert [(one.key, one.value) for one in running.records("dead")] == [(b"k", b"bad")]
+        assert [(record.key, record.value) for record in running.records("dead")] == [(b"k", b"bad")]
         assert (running.counts["ship"].done, running.counts["ship"].dead) == (1, 1)
 
 

@@ -49,7 +49,7 @@ def test_options_in_two_dataclasses_have_the_same_default() -> None:
 
 def test_help_describes_every_argument_of_a_fault() -> None:
     _, *arguments = inspect.signature(Faults.add).parameters.values()
-    known = [one.name for one in arguments if one.kind is not one.VAR_KEYWORD]
+    known = [argument.name for argument in arguments if argument.kind is not argument.VAR_KEYWORD]
     assert [option.name for option in FAULT] == known
 
 

@@ -101,7 +101,7 @@ def test_addresses_at_the_end_of_what_is_held_back_are_replaced(size: int) -> No
     frame = framed(records(size, [fetched.NodeEndpoint(0, "h", 9092, None)]), 2, 7)
     out = passed_on(frame, [RequestHead(78, 2, 7)], [50], ("p", 5))
     _, moved = decode_response(ShareFetchResponse, 2, memoryview(out)[4:])
-    assert [(one.host, one.port) for one in moved.node_endpoints] == [("p", 5)]
+    assert [(endpoint.host, endpoint.port) for endpoint in moved.node_endpoints] == [("p", 5)]
 
 
 @pytest.mark.lengthy
@@ -122,7 +122,7 @@ def test_rewritten_fetch_responses_keep_their_length_for_any_host_names(
         assert int.from_bytes(out[:4], "big") == len(out) - 4
         assert len(out) == len(frame) or size < TAIL
         _, moved = decode_response(ShareFetchResponse, 2, memoryview(out)[4:])
-        assert all((one.host, one.port) == (host, 5) for one in moved.node_endpoints)
+        assert all((endpoint.host, endpoint.port) == (host, 5) for endpoint in moved.node_endpoints)
         assert len(moved.node_endpoints) in (0, len(endpoints))
         assert moved.responses == decode_response(ShareFetchResponse, 2, memoryview(frame)[4:])[1].responses
 
@@ -133,7 +133,7 @@ def test_versions_unknown_to_us_are_not_offered() -> None:
     )
     out = passed_on(framed(offered, 4, 7), [RequestHead(18, 4, 7)], [1000])
     _, limited = decode_response(ApiVersionsResponse, 4, memoryview(out)[4:])
-    assert [one.max_version for one in limited.api_keys] == [MetadataResponse.VERSIONS[1], 2, 99]
+    assert [key.max_version for key in limited.api_keys] == [MetadataResponse.VERSIONS[1], 2, 99]
 
 
 def test_other_protocols_are_refused() -> None:

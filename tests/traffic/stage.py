@@ -44,7 +44,7 @@ class Stage:
 
     @property
     def rules(self) -> set[str]:
-        return {one.rule for one in self.findings}
+        return {finding.rule for finding in self.findings}
 
     def _talk(self, server: str) -> ExchangeDecoder:
         if server not in self._talks:

@@ -38,7 +38,7 @@ def response(number: int, size: int = 300) -> bytes:
 
 
 def ids(exchanges: list[Exchange]) -> list[int]:
-    return [one.correlation_id for one in exchanges if one.response is not None]
+    return [exchange.correlation_id for exchange in exchanges if exchange.response is not None]
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40))
@@ -141,7 +141,7 @@ def test_sasl_tokens_without_headers_follow_handshake_version_0() -> None:
     talk.client_sends(bytes(encode_request(MetadataRequest(), 12, 2, None)), 1.0)
     (after,) = talk.server_sends(bytes(encode_response(MetadataResponse(), 12, 2)), 1.0)
     assert after.api == "Metadata"
-    assert [one.is_token for one in frames] == [False, False, True, True, False, False]
+    assert [frame.is_token for frame in frames] == [False, False, True, True, False, False]
 
 
 def test_response_without_a_request_is_a_problem_unless_joined_late() -> None:

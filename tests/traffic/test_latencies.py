@@ -11,12 +11,12 @@ from kshare.traffic.latencies import Latencies
 @given(st.lists(st.floats(0, 1e5), min_size=1), st.floats(0.01, 1))
 def test_quantiles_are_accurate_to_two_digits(seconds: list[float], part: float) -> None:
     times = Latencies()
-    for one in seconds:
-        times.add(one)
+    for second in seconds:
+        times.add(second)
     found = times.quantile(part)
     assert found is not None
-    at_most = [one for one in seconds if one <= found * 1.06 + 1e-6]
-    below = [one for one in seconds if one < found * 0.94 - 1e-6]
+    at_most = [second for second in seconds if second <= found * 1.06 + 1e-6]
+    below = [second for second in seconds if second < found * 0.94 - 1e-6]
     assert len(below) <= part * len(seconds) <= len(at_most) + 1e-9
     assert found <= max(seconds)
 

@@ -337,7 +337,7 @@ def test_leaving_the_group_is_unknown_if_the_capture_ends_before_the_connection(
 def test_finding_names_what_pins_the_window() -> None:
     stage = Stage()
     pins_the_window(stage)
-    (said,) = [one for one in stage.findings if one.rule == "pinned-window"]
+    (said,) = [finding for finding in stage.findings if finding.rule == "pinned-window"]
     assert (
         said.text.partition("-0 ")[2]
         == "offset 0 held for 3 s, 2379 offsets in flight: nothing new is delivered"
@@ -396,9 +396,9 @@ def test_frequent_findings_are_reported_rarely_and_counted() -> None:
     stage.fetch(0)
     for _ in range(99):
         stage.fetch(7, error=BAD_EPOCH)
-    said = [one for one in stage.findings if one.rule == "skipped-epoch"]
+    said = [finding for finding in stage.findings if finding.rule == "skipped-epoch"]
     assert [one.count for one in said] == [1, 10]
-    (total,) = [one for one in stage.watch.summary.findings if one.rule == "skipped-epoch"]
+    (total,) = [finding for finding in stage.watch.summary.findings if finding.rule == "skipped-epoch"]
     assert total.count == 99
 
 

@@ -25,7 +25,9 @@ def test_ranges_equal_a_dictionary(steps: list[tuple[str, tuple[int, int]]], ask
             plain.pop(offset, None)
             if value != "x":
                 plain[offset] = value
-    assert {offset: one.value for one in ranges for offset in range(one.first, one.last + 1)} == plain
+    assert {
+        offset: range_.value for range_ in ranges for offset in range(range_.first, range_.last + 1)
+    } == plain
     pieces = list(ranges)
     assert all(one.last < other.first for one, other in pairwise(pieces))
     looked = ranges.overlapping(*asked)
@@ -39,7 +41,7 @@ def test_equal_neighbours_are_merged_and_the_lowest_forgotten_first() -> None:
     ranges: Ranges[str] = Ranges(max_pieces=2)
     ranges.put(0, 4, "a")
     ranges.put(5, 9, "a")
-    assert [(one.first, one.last) for one in ranges] == [(0, 9)]
+    assert [(range_.first, range_.last) for range_ in ranges] == [(0, 9)]
     ranges.put(20, 29, "a")
     ranges.put(40, 49, "a")
-    assert [one.first for one in ranges] == [20, 40]
+    assert [range_.first for range_ in ranges] == [20, 40]

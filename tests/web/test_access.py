@@ -270,7 +270,7 @@ def test_passwords_that_the_network_could_read_are_warned_of(
     users.write_text(user_line("anna", "correct horse", may_change=False))
     users.chmod(0o600)
     Access(WebConfig({"bootstrap.servers": "localhost:9092"}, host=host, users=users))
-    said = [one.getMessage() for one in caplog.records]
+    said = [record.getMessage() for record in caplog.records]
     assert [one.partition(":")[0] for one in said] == [
         f"passwords are sent to {host} without encryption"
     ] * is_warned
@@ -465,7 +465,7 @@ def test_wrong_passwords_are_logged_and_limited(
     assert 1 <= int(tried[-1][1]["retry-after"]) <= 60
     assert console.request("/", headers=known)[0] == 200, "logged in already"
     assert console.request("/", headers=basic("ben\n\x1b[2J", "guess"))[0] == 401, "another name"
-    logged = [one.getMessage() for one in caplog.records if "wrong password" in one.getMessage()]
+    logged = [record.getMessage() for record in caplog.records if "wrong password" in record.getMessage()]
     assert logged[0] == "wrong password for user anna from 127.0.0.1: number 1 within a minute"
     assert ": number 10 within a minute; no more are checked for " in logged[9]
     assert logged[10] == r"wrong password for user ben\n\x1b[2J from 127.0.0.1: number 1 within a minute"
@@ -484,7 +484,7 @@ def test_a_users_file_that_is_open_to_all_is_warned_of(
     users.chmod(mode)
     read_users(users)
     said = f"users file {users} is open to all users of this machine: chmod o-rw '{users}'"
-    assert [one.getMessage() for one in caplog.records] == [said] * is_warned
+    assert [record.getMessage() for record in caplog.records] == [said] * is_warned
 
 
 @pytest.mark.lengthy

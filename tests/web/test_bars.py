@@ -19,7 +19,7 @@ DONE, GONE, FREE = StoredState.ACKNOWLEDGED, StoredState.ARCHIVED, StoredState.A
 
 
 def picture(*ranges: tuple[int, int, int, int], start: int = 0, end: int | None = 10) -> Picture:
-    state = SharePartitionState(start, tuple(StateRange(*one) for one in ranges), 0, 0, 0, -1)
+    state = SharePartitionState(start, tuple(StateRange(*range_) for range_ in ranges), 0, 0, 0, -1)
     return Picture(SharePartitionKey("g", b"\0" * 16, 0), "orders", state, end)
 
 
@@ -33,7 +33,7 @@ def test_bars_of_a_page_have_one_scale() -> None:
     scale = scale_of(pictures)
     bars = [scaled_bar_of(one, scale) for one in pictures]
     assert (scale.per_sign, scale.signs, scale.offsets) == (3, 334, 1_002)
-    assert [one and (one.width, one.paths[0][1]) for one in bars] == [
+    assert [bar and (bar.width, bar.paths[0][1]) for bar in bars] == [
         (334, "M0 0h334v1h-334z"),
         (334, "M0 0h4v1h-4z"),
         None,

@@ -29,9 +29,9 @@ def pages(data: bytes) -> list[BytePage]:
 
 
 def lines(fields: list[FieldLine]) -> Iterator[FieldLine]:
-    for one in fields:
-        yield one
-        yield from lines(one.parts)
+    for field in fields:
+        yield field
+        yield from lines(field.parts)
 
 
 @pytest.mark.lengthy
@@ -54,7 +54,7 @@ def test_bytes_have_the_names_of_their_fields() -> None:
     (section,) = page.sections
     assert (section.first, section.last, section.size) == (0, 190, 191)
     runs = [run for row in section.rows for run in row.runs]
-    shown = {one.span.id for one in lines(section.fields)}
+    shown = {line.span.id for line in lines(section.fields)}
     assert [run.title for run in runs if run.field not in shown] == ["190 tags.count count 0"]
     (throttle,) = [run for run in runs if "throttleTimeMs" in run.title]
     assert (throttle.title, throttle.text, throttle.style) == (
@@ -73,10 +73,10 @@ def test_bytes_have_the_names_of_their_fields() -> None:
 def test_the_tree_is_nested_as_the_fields_are() -> None:
     (page,) = pages(frames.fetch_response())
     roots = page.sections[0].fields
-    responses = next(one for one in roots if one.span.path == "responses")
+    responses = next(root for root in roots if root.span.path == "responses")
     assert responses.range == "20-188"
     assert responses.parts[0].parts[1].parts[0].span.path == "responses[0].partitions[0]"
-    assert [one.span.id for one in lines(roots)] == sorted(one.span.id for one in lines(roots))
+    assert [line.span.id for line in lines(roots)] == sorted(line.span.id for line in lines(roots))
 
 
 def test_decompressed_bytes_follow_in_a_section_of_their_own() -> None:
@@ -84,7 +84,7 @@ def test_decompressed_bytes_follow_in_a_section_of_their_own() -> None:
     given, unpacked = page.sections
     assert given.packed_in is None
     assert unpacked.packed_in is not None
-    assert any('"order 1"' in one.span.value for one in lines(unpacked.fields))
+    assert any('"order 1"' in line.span.value for line in lines(unpacked.fields))
 
 
 @pytest.mark.lengthy
@@ -92,9 +92,9 @@ def test_a_page_has_the_fields_around_its_bytes() -> None:
     data = frames.state_key() + bytes(3 * PAGE_BYTES)
     for page in pages(data):
         for section in page.sections:
-            for one in lines(section.fields):
-                assert one.span.offset <= section.last
-                assert one.span.end >= section.first
+            for line in lines(section.fields):
+                assert line.span.offset <= section.last
+                assert line.span.end >= section.first
 
 
 @pytest.mark.lengthy
@@ -107,7 +107,7 @@ def test_other_numbers_lead_to_a_page(number: str | None) -> None:
 def test_a_page_is_bounded_if_fields_have_no_bytes() -> None:
     whole = named(frames.fetch_request())
     (last,) = whole.spans[-1:]
-    field = next(one for one in whole.spans if one.depth == 0)
+    field = next(span for span in whole.spans if span.depth == 0)
     whole.spans.extend([field] * (2 * MOST_FIELDS))
     page = byte_page(whole, None)
     assert page.sections[0].is_cut

@@ -36,8 +36,8 @@ def lose(response: Any) -> None:
 
 
 def refuse(response: Any) -> None:
-    for one in response.groups:
-        one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    for group in response.groups:
+        group.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 @pytest.mark.lengthy

@@ -50,7 +50,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 
 def lines(path: Path) -> list[str]:
-    return [one["outcome"] for one in entries(path)]
+    return [entry["outcome"] for entry in entries(path)]
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ async def test_a_job_ends_with_its_outcomes(jobs: Jobs, audit_log: Path) -> None
         job = await ended(await start(jobs, work))
     assert (job.state, job.problem) == (JobState.DONE, None)
     assert job.counts == {Fate.REDRIVEN: 1, Fate.SKIPPED: 1, Fate.LEFT: 1}
-    assert [(one.place, one.origin, one.detail) for one in job.outcomes] == [
+    assert [(outcome.place, outcome.origin, outcome.detail) for outcome in job.outcomes] == [
         ("0:7", "a[1]@2", "to a[1]@9"),
         ("0:9", "a[1]@2", "gone\\x07"),
     ]
@@ -95,7 +95,7 @@ async def test_each_letter_is_counted_once(jobs: Jobs, audit_log: Path) -> None:
     async with jobs.running():
         job = await ended(await start(jobs, work))
     assert job.counts == {Fate.MOVED: 1, Fate.LEFT: 1, Fate.DROPPED: 1, Fate.SKIPPED: 1}
-    assert [(one.place, one.fate, one.detail) for one in job.outcomes] == [
+    assert [(outcome.place, outcome.fate, outcome.detail) for outcome in job.outcomes] == [
         ("0:1", Fate.MOVED, "moved to dlq.a[0]@9"),
         ("0:2", Fate.LEFT, "gone; moved to dlq.a[0]@10"),
         ("0:3", Fate.DROPPED, ""),

@@ -49,7 +49,7 @@ def redrive(console: RunningConsole) -> str:
 
 
 def copied(broker: Broker) -> set[int]:
-    return {int(bytes(one.value or b"")) for one in broker.records(TARGET)}
+    return {int(bytes(record.value or b"")) for record in broker.records(TARGET)}
 
 
 async def left(bootstrap: str) -> set[int]:

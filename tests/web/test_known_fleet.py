@@ -103,7 +103,11 @@ def test_a_process_of_which_only_the_url_is_known() -> None:
 @pytest.mark.parametrize("id_", ["a1", "http://shop:82/status", ""])
 def test_a_claimed_id_hides_no_other_process(id_: str) -> None:
     fleet = known(told(80), told(81, id=id_), FleetProcess(url(82), None, None, REFUSED))
-    assert [one.key for one in fleet.processes] == ["a1", "http://shop:81/status", "http://shop:82/status"]
+    assert [process.key for process in fleet.processes] == [
+        "a1",
+        "http://shop:81/status",
+        "http://shop:82/status",
+    ]
 
 
 def test_the_longest_runs_of_all_handlers_come_first() -> None:
@@ -126,7 +130,7 @@ def test_the_longest_runs_of_a_partition_come_first() -> None:
         told(81, id="b1", handlers=[a_handler(1, 2, 3, seconds=2)]),
         told(80, handlers=[a_handler(4, seconds=7), a_handler(5, seconds=9, group="h")]),
     )
-    assert [one.run.offset for one in fleet.longest_runs(("g", "orders", 2))] == [4, 1, 2]
+    assert [run.run.offset for run in fleet.longest_runs(("g", "orders", 2))] == [4, 1, 2]
     assert fleet.longest_runs(("g", "orders", 1)) == ()
 
 

@@ -95,7 +95,9 @@ def test_a_capture_is_read() -> None:
     found = loaded(io.BytesIO(written(fetches(0, 1, 5))), "talk.pcapng")
     assert isinstance(found, LoadedCapture)
     assert found.conversation.summary.exchanges == 3
-    frames_kept = sum(one.request_size + (one.response_size or 0) for one in found.conversation.exchanges)
+    frames_kept = sum(
+        exchange.request_size + (exchange.response_size or 0) for exchange in found.conversation.exchanges
+    )
     assert found.size > frames_kept > 0
 
 

@@ -29,7 +29,7 @@ def test_a_change_counts_at_once_and_a_broken_file_changes_nothing(
         assert file.current().named("anna").may_change
     kept = ": until that is mended, users and rights remain as they were"
     read = f"users file {path} has changed, and was read again"
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         read,
         f"users file {path}, line 1: expected name:read or name:change{kept}",
         f"there is no users file {path}: `kshare web --make-user NAME` writes lines for it{kept}",

@@ -55,7 +55,7 @@ def test_the_last_reading_remains_when_the_cluster_goes(kshare_broker: Broker) -
         gone = eventually(lambda: seen(watching), lambda view: view.problem is not None)
         assert gone.number > first.number
         assert gone.snapshot is not None
-        assert [one.group for one in gone.snapshot.groups] == ["packers"]
+        assert [group.group for group in gone.snapshot.groups] == ["packers"]
         kshare_broker.start_node(1)
         back = eventually(lambda: seen(watching), lambda view: view.problem is None)
         assert back.snapshot is not None
@@ -69,7 +69,7 @@ def test_an_outage_is_logged_once_and_its_end(
     kshare_broker.create_topic("orders")
 
     def logged() -> list[str]:
-        return [one.getMessage() for one in caplog.records if one.name == "kshare.web"]
+        return [record.getMessage() for record in caplog.records if record.name == "kshare.web"]
 
     kshare_broker.stop_node(1)
     with watcher(kshare_broker.bootstrap) as watching:

@@ -46,14 +46,14 @@ def text(line: ListedExchange | ListedFinding) -> str:
 def test_a_capture_is_read(path: Path) -> None:
     found = read_conversation(path.read_bytes(), in_time)
     assert len(found.exchanges) == found.summary.exchanges == 16
-    assert [one.id for one in found.exchanges] == list(range(16))
-    assert sum(one.exchanges for one in found.connections) == 16
-    assert any("ShareFetch" in text(one) for one in found.lines)
+    assert [exchange.id for exchange in found.exchanges] == list(range(16))
+    assert sum(connection.exchanges for connection in found.connections) == 16
+    assert any("ShareFetch" in text(line) for line in found.lines)
     assert found.damage == ""
-    for one in found.exchanges:
-        assert {style for _, style in one.line} <= STYLES
-        assert one.frames is not None
-        for named in one.frames.named().values():
+    for exchange in found.exchanges:
+        assert {style for _, style in exchange.line} <= STYLES
+        assert exchange.frames is not None
+        for named in exchange.frames.named().values():
             assert_complete(named)
 
 
@@ -74,10 +74,10 @@ def test_an_exchange_opens_to_its_fields() -> None:
 
 def test_findings_come_with_advice_after_their_exchange() -> None:
     found = read_conversation(written(fetches(0, 1, 5)), in_time)
-    kinds = [type(one) for one in found.lines]
+    kinds = [type(line) for line in found.lines]
     assert kinds[:3] == [ListedExchange] * 3
-    first = next(one for one in found.lines if isinstance(one, ListedFinding))
-    assert first.rule in {one.rule for one in found.rules}
+    first = next(line for line in found.lines if isinstance(line, ListedFinding))
+    assert first.rule in {rule.rule for rule in found.rules}
     assert first.advice
     assert {style for _, style in first.line} <= STYLES
     assert found.summary.findings
@@ -97,7 +97,7 @@ def test_passwords_are_masked_and_in_no_repr() -> None:
 def test_filters_select_what_is_listed_and_the_summary_counts_all() -> None:
     data = PATHS[0].read_bytes()
     found = read_conversation(data, in_time, wanted=Filter(apis=("ShareFetch",)))
-    assert {one.api for one in found.exchanges} == {"ShareFetch"}
+    assert {exchange.api for exchange in found.exchanges} == {"ShareFetch"}
     assert found.summary.exchanges == 16
     assert read_conversation(data, in_time, ports=[1]).summary.exchanges == 0
 
@@ -124,7 +124,7 @@ def test_what_was_left_out_is_said() -> None:
         "there are more than 0 connections: only the "
     )
     findings = written(fetches(0, 9, 1, 9, 2, 9))
-    assert any("findings are listed" in one for one in notes(findings, CaptureLimits(findings=0)))
+    assert any("findings are listed" in note for note in notes(findings, CaptureLimits(findings=0)))
 
 
 def test_reading_ends_when_it_is_late() -> None:
@@ -165,6 +165,6 @@ def test_any_damage_gives_a_conversation_or_the_error(data: st.DataObject) -> No
         assert str(problem)
         return
     assert isinstance(found, Conversation)
-    for one in found.exchanges:
-        for named in (one.frames.named() if one.frames else {}).values():
+    for exchange in found.exchanges:
+        for named in (exchange.frames.named() if exchange.frames else {}).values():
             assert_complete(named)

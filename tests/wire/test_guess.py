@@ -44,7 +44,7 @@ def test_every_response_is_found_for_its_api(name: str) -> None:
     version = response.VERSIONS[1]
     guesses = rank(memoryview(bytes(encode_response(response, version, 1))), Hints(api=response.API_KEY))
     assert guesses[0].is_whole
-    assert f"{name} v{version}" in {str(one.guess) for one in guesses if one.is_whole}
+    assert f"{name} v{version}" in {str(guess.guess) for guess in guesses if guess.is_whole}
 
 
 def test_given_version_is_respected() -> None:

@@ -26,7 +26,7 @@ def make(**options: Any) -> Worker:
 
 
 def options(worker: Worker, handler: str = "ship") -> Any:
-    (found,) = [one.options for one in worker.routes() if one.name == handler]
+    (found,) = [route.options for route in worker.routes() if route.name == handler]
     return found
 
 

@@ -109,7 +109,9 @@ async def test_all_shutdown_hooks_run_and_the_first_error_counts(
     with pytest.raises(LookupError, match="first"), anyio.fail_after(DEADLINE_S):
         await start_and_stop(worker)
     assert ended == ["last"]
-    assert [one.getMessage() for one in caplog.records if one.exc_info] == ["another shutdown hook failed"]
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "another shutdown hook failed"
+    ]
 
 
 async def start_and_stop(worker: Worker) -> None:

@@ -88,7 +88,7 @@ async def test_a_slot_is_free_again_and_the_function_is_not_called_twice_for_a_r
         await until(lambda: worker.runners[0].counts.done == 20)
         await anyio.sleep(1.5)  # keeping it was tried again
         assert keep.calls == {b"bad": 1}
-        [line] = [one for one in caplog.messages if GOES_ON in one]
+        [line] = [message for message in caplog.messages if GOES_ON in message]
         assert "t[0]@0" in line
         keep.may_end = True
         await until(lambda: keep.calls[b"bad"] == 2)
@@ -134,7 +134,9 @@ async def test_the_last_delivery_of_its_record_is_named_as_lost(
         worker.stop()
         await until(lambda: runner.counts.lost == 1)
         keep.may_end = True
-    assert any("t[0] (offset 0): archived by the broker without a copy" in one for one in caplog.messages)
+    assert any(
+        "t[0] (offset 0): archived by the broker without a copy" in message for message in caplog.messages
+    )
 
 
 @pytest.mark.parametrize("how", ["rejected", "held", "the function"])

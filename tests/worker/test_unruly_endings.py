@@ -80,7 +80,7 @@ async def test_records_are_tried_that_must_not_be_given_back(
         await anyio.sleep(0.5)
         waiting = runner.health().ready + runner.queue.unavailable
     assert len(done) == 200 + waiting
-    assert any("cancelled before drain_timeout" in one for one in caplog.messages)
+    assert any("cancelled before drain_timeout" in message for message in caplog.messages)
 
 
 async def test_calls_are_not_cut_short_for_records_that_may_be_given_back(
@@ -100,7 +100,7 @@ async def test_calls_are_not_cut_short_for_records_that_may_be_given_back(
     async with running(worker):
         await until(lambda: worker.runners[0].running > 0)
     assert b"0" in done
-    assert not any("cancelled before drain_timeout" in one for one in caplog.messages)
+    assert not any("cancelled before drain_timeout" in message for message in caplog.messages)
 
 
 async def test_other_members_get_what_comes_while_all_slots_are_stuck(
@@ -316,4 +316,6 @@ async def test_a_second_stop_names_what_was_about_to_be_given_back(
         worker.stop()
         goes_on.is_over = True
     assert runner.counts.lost == 6
-    assert any("offsets 0 to 5" in one and "the broker archives them" in one for one in caplog.messages)
+    assert any(
+        "offsets 0 to 5" in message and "the broker archives them" in message for message in caplog.messages
+    )

@@ -213,7 +213,7 @@ async def test_records_of_functions_that_do_not_end_are_given_back(
         goes_on = False
     assert values == [b"1"]
     if how != "second stop":
-        [line] = [one for one in caplog.messages if "go on although they were cancelled" in one]
+        [line] = [message for message in caplog.messages if "go on although they were cancelled" in message]
         assert "t[0]@0" in line
 
 
@@ -241,7 +241,7 @@ async def test_a_copy_that_takes_long_is_not_taken_for_a_function_that_goes_on(
     async with running(worker):
         await until(lambda: worker.runners[0].counts.moved == 1)
     assert len(broker.records("t.retry.10m")) == 1
-    assert not any("although they were cancelled" in one for one in caplog.messages)
+    assert not any("although they were cancelled" in message for message in caplog.messages)
 
 
 @pytest.mark.parametrize("how", ["time limit", "drain"])
@@ -339,7 +339,7 @@ async def test_records_that_are_kept_are_not_given_back_while_their_function_cle
     broker.produce("t", [b"bad", b"1", b"2", b"3", b"4"])
     async with running(worker):
         await until(lambda: len(done) == 4 and len(broker.records("dead")) == 1)
-    assert [one.value for one in broker.records("dead")] == [b"bad"]
+    assert [record.value for record in broker.records("dead")] == [b"bad"]
 
 
 PROGRAM = """
@@ -421,10 +421,14 @@ async def test_what_is_lost_by_a_second_stop_is_named(
         worker.stop()
     assert runner.counts.lost == 2
     lines = [
-        one for one in caplog.records if "after their last delivery; the broker archives them" in one.message
+        record
+        for record in caplog.records
+        if "after their last delivery; the broker archives them" in record.message
     ]
-    assert {one.levelno for one in lines} == {logging.ERROR}
-    assert sum("2 records" in one.message or "1 record " in one.message for one in lines) == len(lines) >= 1
+    assert {line.levelno for line in lines} == {logging.ERROR}
+    assert (
+        sum("2 records" in line.message or "1 record " in line.message for line in lines) == len(lines) >= 1
+    )
 
 
 async def test_names_and_messages_of_exceptions_are_bounded(
@@ -467,7 +471,7 @@ async def test_an_observer_that_wants_to_end_the_program_is_logged(
     broker.produce("t", [b"1", b"2"])
     async with running(worker):
         await until(lambda: b"2" in done)
-    assert any("observer" in one and "raised" in one for one in caplog.messages)
+    assert any("observer" in message and "raised" in message for message in caplog.messages)
 
 
 async def test_all_shutdown_hooks_are_called_if_one_wants_to_end_the_program(broker: Broker) -> None:

@@ -24,7 +24,11 @@ def layers() -> list[str]:
     """Of the worker, from the highest to the lowest. What is outside of it is below."""
     page = Path(__file__).parents[2] / "pyproject.toml"
     contracts = tomllib.loads(page.read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
-    [found] = [one for one in contracts if one["type"] == "layers" and "kshare.worker.run" in one["layers"]]
+    [found] = [
+        contract
+        for contract in contracts
+        if contract["type"] == "layers" and "kshare.worker.run" in contract["layers"]
+    ]
     return [layer.replace(".", "/") for layer in found["layers"]]
 
 

@@ -27,7 +27,7 @@ def broker(kshare_broker: Broker) -> Broker:
 
 
 def settled(worker: Worker) -> int:
-    return sum(one.counts.done + one.counts.dead + one.counts.filtered for one in worker.runners)
+    return sum(runner.counts.done + runner.counts.dead + runner.counts.filtered for runner in worker.runners)
 
 
 @pytest.mark.lengthy
@@ -92,7 +92,7 @@ async def test_deliveries_of_a_batch_can_be_decided_together(broker: Broker) -> 
 
     @worker.batch_handler("a", batch_size=10)
     async def process(deliveries: Deliveries) -> None:
-        seen.extend((one.offset, one.redelivered) for one in deliveries)
+        seen.extend((delivery.offset, delivery.redelivered) for delivery in deliveries)
         deliveries[0].reject()
         if not deliveries[0].redelivered:
             deliveries.release_all()

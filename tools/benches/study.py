@@ -76,7 +76,7 @@ class Study:
         kept = {name: trial for name, trial in self.trials.items() if any(part in name for part in parts)}
         if not kept:
             raise ValueError(f"no contender of {self.name} is named like {' or '.join(parts)}")
-        contests = [one for one in self.contests if one.ours in kept and one.theirs in kept]
+        contests = [contest for contest in self.contests if contest.ours in kept and contest.theirs in kept]
         return replace(self, trials=kept, contests=contests)
 
 

@@ -236,8 +236,8 @@ def _key(struct: Struct) -> list[str]:
     if not keys:
         return []
     one_key = len(keys) == 1
-    types = ", ".join(python_type(one) for one in keys)
-    values = ", ".join(f"self.{one.attribute}" for one in keys)
+    types = ", ".join(python_type(key) for key in keys)
+    values = ", ".join(f"self.{key.attribute}" for key in keys)
     return [
         "    @property",
         f"    def map_key(self) -> {types if one_key else f'tuple[{types}]'}:",

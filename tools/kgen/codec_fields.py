@@ -60,7 +60,7 @@ class StructCode:
         return name
 
     def packer(self, fields: list[Field]) -> str:
-        name = "_" + "".join(CODES[one.type.name] for one in fields)
+        name = "_" + "".join(CODES[field.type.name] for field in fields)
         self.packers.add(name)
         return name
 
@@ -112,7 +112,7 @@ class StructCode:
     def _guarded(self, versions: Versions, fields: list[Field], write: list[str]) -> list[str]:
         """`write` with its version condition. In other versions, a value that would be lost raises an error."""
         cond = condition(versions, self.struct.versions)
-        tests = " or ".join(self._differs(one) for one in fields if not one.ignorable)
+        tests = " or ".join(self._differs(field) for field in fields if not field.ignorable)
         refusal = (
             [f'raise {self.use("UnencodableError")}("the version can\'t carry the field")'] if tests else []
         )
@@ -274,7 +274,7 @@ class StructCode:
         ]
 
     def _read_fixed(self, fields: list[Field], buf: str, pos: str, owner: str = "") -> list[str]:
-        targets = [owner + one.attribute for one in fields]
+        targets = [owner + field.attribute for field in fields]
         names = ", ".join(targets) + ("," if len(fields) == 1 else "")
         target = f"({names})" if len(fields) == 1 else names
         lines = [f"{target} = {self.packer(fields)}.unpack_from({buf}, {pos})"]
@@ -373,7 +373,7 @@ def initial_value(one: Field) -> str:
 def _elements(message: Message) -> set[Struct]:
     """Structs that are elements of an array."""
     fields = [one for struct in [message.body, *message.structs] for one in struct.reachable]
-    return {one.type.struct for one in fields if one.type.struct and one.type.is_array}
+    return {field.type.struct for field in fields if field.type.struct and field.type.is_array}
 
 
 def _packable(one: Field, value: str) -> str:

@@ -123,9 +123,9 @@ def row_reader(row: Row) -> list[str]:
     name = row.struct.name
     body: list[str] = []
     offset = 0
-    for one in row.fields:
-        body += [f"item.{one.attribute} = bigendian.{one.type.name}(buf, {_at(offset)})"]
-        offset += FIXED_SIZES[one.type.name]
+    for field in row.fields:
+        body += [f"item.{field.attribute} = bigendian.{field.type.name}(buf, {_at(offset)})"]
+        offset += FIXED_SIZES[field.type.name]
     refusals = []
     if row.tail:
         size, wanted = (1, 2) if row.is_flexible else (4, 1)
@@ -156,9 +156,9 @@ def row_writer(row: Row) -> list[str]:
     tests = ["x.unknown_tags"] if row.is_flexible else []
     body: list[str] = []
     offset = 0
-    for one in row.fields:
-        body += [f"bigendian.put_{one.type.name}(view, {_at(offset)}, x.{one.attribute})"]
-        offset += FIXED_SIZES[one.type.name]
+    for field in row.fields:
+        body += [f"bigendian.put_{field.type.name}(view, {_at(offset)}, x.{field.attribute})"]
+        offset += FIXED_SIZES[field.type.name]
     if row.tail:
         tests += [f"len(x.{row.tail.attribute}) != 1"]
         size, wanted = (1, 2) if row.is_flexible else (4, 1)
@@ -212,7 +212,7 @@ def declarations(structs: list[Struct], rows: list[Row]) -> str:
         lines += ["    cdef public bytes unknown_tags", ""]
     for struct in structs:
         arrays = [one for one in struct.reachable if one.tag is None and one.type.is_array]
-        elements = {one.type.name for one in arrays if one.type.struct}
+        elements = {array.type.name for array in arrays if array.type.struct}
         element = elements.pop() if len(elements) == 1 else "object"
         lines += ["", f"@cython.locals(count=Py_ssize_t, element={element})"]
         lines += [f"cdef Py_ssize_t {filler_name(struct)}("]

@@ -34,14 +34,14 @@ class Row:
 
     @property
     def code(self) -> str:
-        codes = "".join(CODES[one.type.name] for one in self.fields)
+        codes = "".join(CODES[field.type.name] for field in self.fields)
         if self.tail:
             codes += "BB" if self.is_flexible else "iB"
         return codes + ("B" if self.is_flexible else "")
 
     @property
     def size(self) -> int:
-        fixed = sum(FIXED_SIZES[one.type.name] for one in self.fields) + self.is_flexible
+        fixed = sum(FIXED_SIZES[field.type.name] for field in self.fields) + self.is_flexible
         if self.tail:
             fixed += 2 if self.is_flexible else 5
         return fixed
@@ -73,7 +73,7 @@ def row_of(struct: Struct, message: Message) -> Row | None:
         and bool(fields)
         and (flexible.covers(struct.versions) if flexible else True)
         and (tail is None or tail.versions.covers(struct.versions))
-        and all(_is_number(one) and one.versions.covers(struct.versions) for one in fields)
+        and all(_is_number(field) and field.versions.covers(struct.versions) for field in fields)
     )
     return Row(struct, fields, tail, bool(flexible) and flexible.covers(struct.versions)) if is_row else None
 
@@ -88,7 +88,7 @@ def methods(row: Row, smallest: int, is_hot: bool) -> list[str]:
 
 def _encoder(row: Row, is_hot: bool) -> list[str]:
     name = row.struct.name
-    values = [f"x.{one.attribute}" for one in row.fields]
+    values = [f"x.{field.attribute}" for field in row.fields]
     tests = ["not x.unknown_tags"] if row.is_flexible else []
     if row.tail:
         values += ["2" if row.is_flexible else "1", f"x.{row.tail.attribute}[0]"]
@@ -128,7 +128,7 @@ def _hot_encoder(row: Row) -> list[str]:
 
 def _decoder(row: Row, smallest: int, is_hot: bool) -> list[str]:
     name = row.struct.name
-    names = [one.attribute for one in row.fields]
+    names = [field.attribute for field in row.fields]
     values = list(names)
     tests = []
     if row.tail:

@@ -87,7 +87,7 @@ class BrokerWatch:
             self._replace(item, stories)
             reports = runtestprotocol(item, nextitem=nextitem)
             for story in stories:
-                story.reruns[item.nodeid] = "failed" if any(one.failed for one in reports) else "passed"
+                story.reruns[item.nodeid] = "failed" if any(report.failed for report in reports) else "passed"
                 story.keep()
             if self._current:
                 self._replace(item, self._current)

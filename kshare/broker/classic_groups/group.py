@@ -126,7 +126,7 @@ class ClassicGroup:
         leader_before = self.leader
         new.assignment = old.assignment
         self.members = {
-            each.id: each for each in (new if one is old else one for one in self.members.values())
+            each.id: each for each in (new if member is old else member for member in self.members.values())
         }
         self.unsynced.discard(old.id)
         if self.leader == old.id:

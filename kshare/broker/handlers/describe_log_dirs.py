@@ -27,7 +27,7 @@ async def handle(request: DescribeLogDirsRequest, call: Call) -> DescribeLogDirs
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = None
     if request.topics is not None:
-        wanted = {(one.topic, number) for one in request.topics for number in one.partitions}
+        wanted = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in call.broker.cluster.partitions():
         name = partition.topic.name

@@ -22,8 +22,8 @@ async def handle(request: DescribeQuorumRequest, call: Call) -> DescribeQuorumRe
             TopicData(
                 topic.topic_name,
                 [
-                    PartitionData(one.partition_index, leader_id=controller, current_voters=[alone])
-                    for one in topic.partitions
+                    PartitionData(partition.partition_index, leader_id=controller, current_voters=[alone])
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics

@@ -66,9 +66,9 @@ class Shares:
         """A member has disconnected: even if it had closed its session, no other may be left."""
         if self.sessions(node).has_group(group):
             return
-        for one in [*self._leaders.values()]:
-            if one.group == group and one.partition.leader == node.id:
-                one.give_up()
+        for leader in [*self._leaders.values()]:
+            if leader.group == group and leader.partition.leader == node.id:
+                leader.give_up()
 
     # --- share-partitions
 

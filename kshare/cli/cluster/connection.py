@@ -82,10 +82,10 @@ class Cluster:
 
 def _named(overrides: Iterable[str]) -> dict[str, str]:
     properties = {}
-    for one in overrides:
-        name, equals, value = one.partition("=")
+    for override in overrides:
+        name, equals, value = override.partition("=")
         if not equals or not name:
-            raise Misuse(f"{one!r} should be name=value")
+            raise Misuse(f"{override!r} should be name=value")
         properties[name] = value
     return properties
 

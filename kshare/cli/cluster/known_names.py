@@ -42,7 +42,7 @@ async def require_topics(
 
 
 async def visible_topics(router: Router) -> list[str]:
-    return [one.topic for one in await list_topics(router, with_internal=True)]
+    return [topic.topic for topic in await list_topics(router, with_internal=True)]
 
 
 async def topic_exists(router: Router, name: str) -> bool:
@@ -101,7 +101,7 @@ async def explaining(router: Router, names: Iterable[str], work: Awaitable[T]) -
 
 
 async def listed_by(admin: AdminClient) -> list[str]:
-    return [one.topic for one in await admin.list_topics(with_internal=True)]
+    return [topic.topic for topic in await admin.list_topics(with_internal=True)]
 
 
 def _complaint(name: str, known: list[str], suggest_creation: bool) -> str:

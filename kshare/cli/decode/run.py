@@ -152,7 +152,7 @@ def _head(screen: Screen, input_part: InputPart) -> None:
     what = f"{reading.message} v{reading.version}" if reading.message else str(input_part.guess)
     where = f" from {input_part.start}" if input_part.start else ""
     screen.line((what, NAME), (f"  {reading.root.length} bytes{where}", FAINT))
-    others = [str(one) for one in input_part.alternatives]
+    others = [str(alternative) for alternative in input_part.alternatives]
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         screen.line((f"guessed; it could also be {', '.join(others[:3])}{more} (--guesses)", FAINT))

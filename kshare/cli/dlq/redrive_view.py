@@ -105,10 +105,10 @@ def _show_plan(
     screen: Screen, planned: RedrivePlan, readers: OtherReaders, given_up: str, is_json: bool
 ) -> None:
     if is_json:
-        return show_json(screen, [_form(one, readers) for one in planned.rows])
+        return show_json(screen, [_form(row, readers) for row in planned.rows])
     if not planned.rows:
         return screen.line((f"nothing to redrive{given_up}", ""))
-    rows_shown = [(one.letter.place, one.letter.origin, _destination(one)) for one in planned.rows]
+    rows_shown = [(row.letter.place, row.letter.origin, _destination(row)) for row in planned.rows]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
     if planned.unshown:
         screen.line((f"{planned.unshown} more aren't shown", ""))
@@ -127,7 +127,7 @@ def _form(planned: PlannedRedrive, readers: OtherReaders) -> dict[str, Any]:
         "to": planned.target,
         "problem": planned.reason,
         "is_duplicate": planned.is_duplicate,
-        "other_groups": [one for one in others if one != planned.letter.group],
+        "other_groups": [other for other in others if other != planned.letter.group],
     }
 
 

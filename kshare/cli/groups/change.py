@@ -62,7 +62,7 @@ def reset_offsets(
     if is_json:
         show_json(screen, {"group": group, "executed": not is_dry_run, "offsets": changes})
     else:
-        rows = [(group, one.topic, one.partition, one.before, one.after) for one in changes]
+        rows = [(group, change.topic, change.partition, change.before, change.after) for change in changes]
         heads = ["GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER"]
         show(screen, heads, rows, ["PARTITION", "BEFORE", "AFTER"])
         if is_dry_run:

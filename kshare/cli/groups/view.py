@@ -128,11 +128,18 @@ def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
     ]
     rows = [
         (
-            *(group.group, one.member_id, one.client_id, one.host, one.epoch, _assigned(one.assignment)),
-            *((one.rack, " ".join(one.topics)) if verbose else ()),
+            *(
+                group.group,
+                member.member_id,
+                member.client_id,
+                member.host,
+                member.epoch,
+                _assigned(member.assignment),
+            ),
+            *((member.rack, " ".join(member.topics)) if verbose else ()),
         )
         for group, _, _ in found
-        for one in group.members
+        for member in group.members
     ]
     if rows:
         show(screen, heads, rows, ["EPOCH"])
@@ -144,12 +151,12 @@ def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
     heads = ["GROUP", "TOPIC", "PARTITION", *(["EPOCH"] if verbose else []), "START", "LAG"]
     rows = [
         (
-            *(group.group, one.topic, one.partition),
-            *((one.leader_epoch,) if verbose else ()),
-            *(one.start_offset, one.lag),
+            *(group.group, offset.topic, offset.partition),
+            *((offset.leader_epoch,) if verbose else ()),
+            *(offset.start_offset, offset.lag),
         )
         for group, offsets, _ in found
-        for one in offsets
+        for offset in offsets
     ]
     if rows:
         show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
@@ -190,7 +197,7 @@ def _as_json(
     if "members" in parts:
         form["members"] = members
     if "offsets" in parts:
-        form["offsets"] = [asdict(one) for one in offsets]
+        form["offsets"] = [asdict(offset) for offset in offsets]
         form["staged"] = staged
     return form
 

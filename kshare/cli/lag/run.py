@@ -39,9 +39,11 @@ class GroupLag:
 
     @property
     def lag(self) -> int | None:
-        if not self.partitions or any(one.lag is None and not _is_empty(one) for one in self.partitions):
+        if not self.partitions or any(
+            partition.lag is None and not _is_empty(partition) for partition in self.partitions
+        ):
             return None
-        return sum(one.lag or 0 for one in self.partitions)
+        return sum(partition.lag or 0 for partition in self.partitions)
 
     def row(self) -> tuple[object, ...]:
         group = self.group
@@ -55,13 +57,13 @@ class GroupLag:
             "lag": self.lag,
             "partitions": [
                 {
-                    "topic": one.topic,
-                    "partition": one.partition,
-                    "start_offset": one.start_offset,
-                    "end_offset": one.end_offset,
-                    "lag": one.lag,
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "start_offset": partition.start_offset,
+                    "end_offset": partition.end_offset,
+                    "lag": partition.lag,
                 }
-                for one in self.partitions
+                for partition in self.partitions
             ],
         }
 
@@ -113,14 +115,14 @@ class _Reader:
                 if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 continue
-            rows = [one for one in rows if self._is_wanted(one)]
+            rows = [row for row in rows if self._is_wanted(row)]
             if rows or self._names or self._topics is None:
                 described[name], group_offsets[name] = group, rows
         progress = await self._progress.read(group_offsets)
         return [GroupLag(group, progress[name]) for name, group in described.items()]
 
     async def _listed(self) -> list[str]:
-        return [one.group for one in await groups.list_groups(self._router, ("share",), ())]
+        return [group.group for group in await groups.list_groups(self._router, ("share",), ())]
 
     def _is_wanted(self, one: PartitionOffset) -> bool:
         if self._topics is None:

@@ -55,10 +55,10 @@ class Template:
     ) -> Template:
         """From the options of the command line."""
         pairs = []
-        for one in headers:
-            name, equals, content = one.partition("=")
+        for header in headers:
+            name, equals, content = header.partition("=")
             if not equals or not name:
-                raise typer.BadParameter(f"--header {one!r} should be NAME=VALUE")
+                raise typer.BadParameter(f"--header {header!r} should be NAME=VALUE")
             pairs.append((name, content.encode()))
         if separator == "":
             raise typer.BadParameter("--key-separator must not be empty")

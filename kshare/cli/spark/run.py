@@ -132,7 +132,7 @@ def _form(found: FoundJournal) -> dict[str, Any]:
         "staged": sum(map(len, found.ranges)),
         "staged_since": found.since_ms,
         "ranges": [
-            {"topic": one.topic, "partition": one.partition, "first": one.first, "last": one.last}
-            for one in found.ranges
+            {"topic": range_.topic, "partition": range_.partition, "first": range_.first, "last": range_.last}
+            for range_ in found.ranges
         ],
     }

@@ -49,11 +49,11 @@ def as_json(entry: StateEntry, topic: str | None) -> dict[str, Any]:
         "partition": reported.where.partition,
         "kind": _kind(entry).partition(" ")[0],
         "is_applied": reported.is_applied,
-        "said": [range_json(one) for one in _ranges(entry)],
+        "said": [range_json(range_) for range_ in _ranges(entry)],
         "start_offset": None
         if after is None or after.start_offset == UNINITIALIZED_START_OFFSET
         else after.start_offset,
-        "ranges": [range_json(one) for one in after.ranges] if after else [],
+        "ranges": [range_json(range_) for range_ in after.ranges] if after else [],
     }
 
 
@@ -74,7 +74,7 @@ def _changes(entry: StateEntry) -> str:
         return _SUPERSEDED
     before = reported.before.start_offset if reported.before else None
     after = reported.after.start_offset if reported.after else None
-    changes = [_text(one) for one in _ranges(entry)]
+    changes = [_text(range_) for range_ in _ranges(entry)]
     if after != before:
         text = "undecided" if after == UNINITIALIZED_START_OFFSET else str(after)
         changes.insert(

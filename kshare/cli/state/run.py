@@ -169,11 +169,11 @@ class _Sheet:
         if pictures == before and not begun and not self._screen.is_redrawn:
             return  # durations grow although nothing changes
         if self._wanted.is_json and not self._wanted.is_live:
-            show_json(self._screen, [view.as_json(one) for one in pictures])
+            show_json(self._screen, [view.as_json(picture) for picture in pictures])
         elif self._wanted.is_json:
-            for one in pictures:
-                if one not in (before or ()):
-                    self._line_of_json(view.as_json(one))
+            for picture in pictures:
+                if picture not in (before or ()):
+                    self._line_of_json(view.as_json(picture))
         else:
             self._draw_lines(pictures, [one for one in before or () if one.where not in begun])
 
@@ -181,19 +181,19 @@ class _Sheet:
         if self._screen.is_redrawn:
             self._screen.redraw(self._lines(pictures))
             return
-        for line in self._lines([one for one in pictures if one not in before]):
+        for line in self._lines([picture for picture in pictures if picture not in before]):
             self._screen.line(*line)
 
     def _lines(self, pictures: Sequence[Picture]) -> Iterable[PictureLine]:
         now = time.time()
-        for one in pictures:
+        for picture in pictures:
             yield from view.lines(
-                one,
+                picture,
                 self._screen.width,
                 now,
                 is_wrapped=not self._screen.is_plain,
                 is_detailed=self._wanted.is_detailed,
-                stall=self._notes.stalls.get(one.where),
+                stall=self._notes.stalls.get(picture.where),
             )
         yield from LEGEND if pictures else ((("no state is stored", ""),),)
         if self._notes.limits is not None:

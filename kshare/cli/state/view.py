@@ -62,8 +62,8 @@ def lines(
             (f"    state epoch {state.state_epoch}  leader epoch {state.leader_epoch}  ", FAINT),
             (f"snapshot {state.snapshot_epoch}  updates since {state.updates}", FAINT),
         )
-        for one in picture.ranges():
-            yield _range(one)
+        for range_ in picture.ranges():
+            yield _range(range_)
 
 
 def _troubles(picture: Picture, width: int | None, now: float, stall: str | None) -> Iterator[PictureLine]:
@@ -100,7 +100,7 @@ def as_json(picture: Picture) -> dict[str, Any]:
         "snapshot_epoch": state.snapshot_epoch,
         "updates": state.updates,
         "complete_count": None if state.complete_count < 0 else state.complete_count,
-        "ranges": [range_json(one) for one in picture.ranges()],
+        "ranges": [range_json(range_) for range_ in picture.ranges()],
     }
 
 

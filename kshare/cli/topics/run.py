@@ -80,7 +80,9 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
 
 
 async def _is_internal(admin: AdminClient, name: str) -> bool:
-    return any(one.topic == name and one.is_internal for one in await admin.list_topics(with_internal=True))
+    return any(
+        topic.topic == name and topic.is_internal for topic in await admin.list_topics(with_internal=True)
+    )
 
 
 def _each(

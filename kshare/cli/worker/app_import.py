@@ -131,7 +131,7 @@ def possible_files(place: str) -> set[str]:
 def imported_files() -> set[str]:
     """The source files of all modules of the user that are imported."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return {one for one in files if one is not None and one.endswith(".py") and is_users(one)}
+    return {file for file in files if file is not None and file.endswith(".py") and is_users(file)}
 
 
 _NOT_USERS = tuple(

@@ -176,7 +176,7 @@ def _supervise(app: AppOptions, options: RunOptions) -> int:
     def command(slot: int, descriptor: int) -> list[str]:
         place = ChildPlace(slot + 1, count, descriptor)
         return [
-            *(sys.executable, *(f"-W{one}" for one in sys.warnoptions), "-m", "kshare.cli"),
+            *(sys.executable, *(f"-W{warnoption}" for warnoption in sys.warnoptions), "-m", "kshare.cli"),
             *("worker", "run", *words, "--place", str(place), "--", app.place),
         ]
 

@@ -102,11 +102,11 @@ class Supervision:
 
     @property
     def is_over(self) -> bool:
-        return all(one.phase is _Phase.ENDED for one in self._processes)
+        return all(process.phase is _Phase.ENDED for process in self._processes)
 
     @property
     def next_due(self) -> float | None:
-        return min((one.due for one in self._processes if one.due is not None), default=None)
+        return min((process.due for process in self._processes if process.due is not None), default=None)
 
     def begin(self, now: float) -> list[WorkerAction]:
         return self._start(0, now)
@@ -213,9 +213,9 @@ class Supervision:
     def _end(self, slot: int) -> None:
         """For good. If the first process ends before it has run, the others aren't started."""
         self._processes[slot].phase = _Phase.ENDED
-        for one in self._processes:
-            if one.phase is _Phase.NEW:
-                one.phase = _Phase.ENDED
+        for process in self._processes:
+            if process.phase is _Phase.NEW:
+                process.phase = _Phase.ENDED
 
     def _name(self, slot: int) -> str:
         return "the worker" if self.count == 1 else f"worker process {slot + 1}"

@@ -201,8 +201,8 @@ class Custody:
             self.journal,
             starts,
         )
-        for one in ranges:
-            self._in_flight.add(span_of(one))
+        for range_ in ranges:
+            self._in_flight.add(span_of(range_))
         return self._last
 
     def release_fresh(self) -> Decisions:
@@ -328,7 +328,7 @@ class Custody:
         for one in staged:
             self.names[UUID(one.topic_id).bytes] = one.topic
         # Their acceptance may not have been sent, or not confirmed.
-        self._add_unconfirmed(one.span for one in ranges)
+        self._add_unconfirmed(range_.span for range_ in ranges)
 
     def next_frame(self) -> tuple[RecordRange, ...]:
         """What to append to the journal now; empty if there is nothing. Call `appended` once it is durable."""
@@ -340,7 +340,7 @@ class Custody:
         assert self._staging is not None, "it has made the frame"
         ranges = [CountedRange(span_of(one), one.delivery_count) for one in frame]
         self._staging.appended(ranges)
-        decisions = Decisions(accept=[one.span for one in ranges])
+        decisions = Decisions(accept=[range_.span for range_ in ranges])
         self._add_unconfirmed(decisions.accept)
         return decisions
 
@@ -468,6 +468,6 @@ class Custody:
 
 
 def _outside(ranges: Iterable[RecordRange], spans: OffsetSet) -> Iterator[RecordRange]:
-    for one in ranges:
-        for part in spans.outside(span_of(one)):
-            yield replace(one, first=part.first, last=part.last)
+    for range_ in ranges:
+        for part in spans.outside(span_of(range_)):
+            yield replace(range_, first=part.first, last=part.last)

@@ -21,7 +21,7 @@ class DriverWatch:
         folder = context_folder or _context_folder()
         # The folder of a job, inside the context's, may not exist.
         candidates = [] if folder is None else [folder, folder.parent]
-        self._folder = next((one for one in candidates if one.is_dir()), None)
+        self._folder = next((candidate for candidate in candidates if candidate.is_dir()), None)
 
     def reason_to_stop(self) -> str | None:
         """Why the runner should end; None while the driver is running."""

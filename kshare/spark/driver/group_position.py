@@ -76,7 +76,9 @@ class GroupPosition:
                 created_again.append(name)
         names = {str(UUID(bytes=topic_id)): name for name, topic_id in ids.items()}
         self.counters.starts = {
-            (names[one.topic_id], one.partition): one.offset for one in token.starts if one.topic_id in names
+            (names[start.topic_id], start.partition): start.offset
+            for start in token.starts
+            if start.topic_id in names
         }
         self._first_ids = ids
         await self.refresh()

@@ -86,6 +86,6 @@ def span_of(one: RecordRange) -> PartitionRange:
 
 def spans_of(ranges: Iterable[RecordRange]) -> OffsetSet:
     spans = OffsetSet()
-    for one in ranges:
-        spans.add(span_of(one))
+    for range_ in ranges:
+        spans.add(span_of(range_))
     return spans

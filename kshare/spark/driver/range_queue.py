@@ -50,9 +50,9 @@ class RangeQueue:
     def put_back(self, ranges: Iterable[CountedRange]) -> None:
         """Before all others that were added in order. The first one will be the oldest."""
         self._drop_removed()
-        for one in reversed([*ranges]):
-            self._line(0).appendleft(one)
-            self.offsets.add(one.span)
+        for range_ in reversed([*ranges]):
+            self._line(0).appendleft(range_)
+            self.offsets.add(range_.span)
 
     def remove(self, span: PartitionRange) -> None:
         if self.offsets.within(span):

@@ -29,7 +29,7 @@ def has_temporary_checkpoint() -> bool | None:
     if jvm is None or folder is None:
         return None
     for _ in range(_TRIES):
-        waiting = {one.id for one in waiting_queries(threads(jvm) or "")}
+        waiting = {query.id for query in waiting_queries(threads(jvm) or "")}
         temporary = new_temporary_checkpoints(Path(folder))
         if not waiting & temporary:
             return False

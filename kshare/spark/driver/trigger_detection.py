@@ -60,4 +60,4 @@ def is_single_batch() -> bool | None:
 
 def single_batches_in(dump: str) -> set[bool]:
     """For all queries that wait for a source in Python: whether they have one of these triggers."""
-    return {_SINGLE in one.stack for one in waiting_queries(dump)}
+    return {_SINGLE in query.stack for query in waiting_queries(dump)}

@@ -64,17 +64,17 @@ class Frame:
 
 def skip(ranges: Sequence[RecordRange], records: int) -> Iterator[RecordRange]:
     """All but the first so many records of these ranges."""
-    for one in ranges:
-        if len(one) > records:
-            yield replace(one, first=one.first + max(0, records))
-        records -= min(records, len(one))
+    for range_ in ranges:
+        if len(range_) > records:
+            yield replace(range_, first=range_.first + max(0, records))
+        records -= min(records, len(range_))
 
 
 def encode(frame: Frame) -> bytes:
     value = {
         **{name: getattr(frame, name) for name in (*_TEXTS, *_NUMBERS)},
         "claim": frame.is_claim,
-        "topics": {one.topic_id: one.topic for one in frame.ranges},
+        "topics": {range_.topic_id: range_.topic for range_ in frame.ranges},
         "ranges": pack_ranges(frame.ranges),
     }
     text = json.dumps(value, separators=(",", ":")).encode()

@@ -69,7 +69,7 @@ class Returned:
 
 async def journal_topics(router: Router) -> list[str]:
     """The topics that are named like journals."""
-    names = [one.topic for one in await list_topics(router, with_internal=False)]
+    names = [topic.topic for topic in await list_topics(router, with_internal=False)]
     return [name for name in names if name.startswith(TOPIC_PREFIX)]
 
 
@@ -191,8 +191,8 @@ async def is_member(router: Router, group: str, member: str) -> bool:
 def staged_by_partition(ranges: tuple[RecordRange, ...]) -> Counter[tuple[str, int]]:
     """How many records of each topic and partition are staged."""
     counts: Counter[tuple[str, int]] = Counter()
-    for one in ranges:
-        counts[one.topic, one.partition] += len(one)
+    for range_ in ranges:
+        counts[range_.topic, range_.partition] += len(range_)
     return counts
 
 

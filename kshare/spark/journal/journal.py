@@ -88,7 +88,7 @@ class Journal:
 
     def usage(self, taken: int) -> Usage:
         """What is staged from this position on. The size of a frame counts until all of it is taken."""
-        waiting = [one for one in self._extents if one.end > taken]
+        waiting = [extent for extent in self._extents if extent.end > taken]
         since = waiting[0].at if waiting else None
         return Usage(self.end - taken, sum(one.size for one in waiting), since)
 

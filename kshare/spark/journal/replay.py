@@ -42,7 +42,9 @@ class JournalContents:
 
     def staged(self, taken: int) -> tuple[RecordRange, ...]:
         """What is staged from this position on, in the order of positions."""
-        return tuple(one for _, frame in self.frames for one in frame.ranges_from(taken) if frame.end > taken)
+        return tuple(
+            range_ for _, frame in self.frames for range_ in frame.ranges_from(taken) if frame.end > taken
+        )
 
     @property
     def staged_records(self) -> int:

@@ -197,7 +197,7 @@ class BatchLease:
             task_status.started()
             await self._ended.wait()
             if self._is_done:
-                held = sum(one.decide_held(ACCEPT) for one in locks)
+                held = sum(lock.decide_held(ACCEPT) for lock in locks)
                 self._lost = self.count - held
 
     async def _acquire(self, consumer: ShareConsumer) -> list[Locks]:

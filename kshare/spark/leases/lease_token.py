@@ -108,7 +108,7 @@ class LeaseReader(DataSourceReader):
                 raise
             members = set()
         else:
-            members = {one.member_id for one in described.members}
+            members = {member.member_id for member in described.members}
         if self._token.member_id not in members:
             raise LeaseEnded(
                 f"the lease on records of group {group} has ended: its `with` block was left, or its process has "

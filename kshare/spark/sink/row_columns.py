@@ -39,7 +39,10 @@ def _is_headers(kind: DataType) -> bool:
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return False
     fields = kind.elementType.fields
-    return [(one.name, type(one.dataType)) for one in fields] == [("key", StringType), ("value", BinaryType)]
+    return [(field.name, type(field.dataType)) for field in fields] == [
+        ("key", StringType),
+        ("value", BinaryType),
+    ]
 
 
 _COLUMNS: dict[str, tuple[str, Callable[[DataType], bool]]] = {

@@ -107,7 +107,7 @@ class StreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         batchId: int,  # noqa: N803
     ) -> None:
         """Each task has committed what it wrote. Tells if an earlier attempt had tasks that this one doesn't have."""
-        written = [one for one in messages if isinstance(one, RowsWritten)]
+        written = [message for message in messages if isinstance(message, RowsWritten)]
         before = 1 + max((one.highest_before for one in written), default=-1)
         if before > len(messages):
             log.error(

@@ -148,7 +148,7 @@ class NotTheLeader(_InARow):
         return () if event.share.fetch is None or self.is_idle(event) else self._moved_ones(event)
 
     def _moved_ones(self, event: ShareEvent) -> Violations:
-        moved = {one.partition for one in event.share.errors if one.code in _MOVED}
+        moved = {error.partition for error in event.share.errors if error.code in _MOVED}
         for partition in {*event.share.named, *moved}:
             key = (event.member, event.share.exchange.connection.server, partition)
             if self.count(key, partition in moved) >= _MOVED_IN_A_ROW:
@@ -173,7 +173,7 @@ class NoSuchTopic(_InARow):
         return () if event.share.fetch is None or self.is_idle(event) else self._missing_ones(event)
 
     def _missing_ones(self, event: ShareEvent) -> Violations:
-        missing = {one.partition for one in event.share.errors if one.code in _GONE}
+        missing = {error.partition for error in event.share.errors if error.code in _GONE}
         for partition in {*event.share.named, *missing}:
             key = (event.member, partition)
             if self.count(key, partition in missing) >= _EMPTY_IN_A_ROW // 5:

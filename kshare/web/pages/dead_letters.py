@@ -102,7 +102,7 @@ class _Pages:
                 request.query_params.get("page"),
                 _TOPICS_ON_PAGE,
             )
-            counts = await _counted(router, [one.topic for one in page.rows])
+            counts = await _counted(router, [row.topic for row in page.rows])
         return self._render(
             request, "dead_letters.jinja", page=page, counts=counts, jobs=self._console.jobs.all
         )
@@ -306,9 +306,9 @@ def _named_topics(console: Console) -> dict[str, list[str]]:
 
 def _written(choice: LetterChoice, letters: Iterable[DeadLetter]) -> Iterator[tuple[str, str | None]]:
     request = redrive_request(choice)
-    for one in letters:
-        if isinstance(topic := request.destination(one), str):
-            yield topic, one.group
+    for letter in letters:
+        if isinstance(topic := request.destination(letter), str):
+            yield topic, letter.group
 
 
 async def _states(router: Router, choice: LetterChoice) -> LetterStates | None:

@@ -74,7 +74,7 @@ def routes(console: Console) -> list[Route]:
         view = console.watcher.view
         processes = view.fleet.of_group(group.group) if view.fleet else ()
         sort = chosen(wanted, "sort", _SORTS)
-        by_place = {(one.topic, one.partition): one for one in group.partitions}
+        by_place = {(partition.topic, partition.partition): partition for partition in group.partitions}
         if sort != "place":
             rows = ordered(rows, lambda row: row[sort], descending=True)
         page = page_of(rows, wanted.get("page"), _PARTITIONS_ON_PAGE)
@@ -88,7 +88,7 @@ def routes(console: Console) -> list[Route]:
             "group.jinja",
             group=group,
             row=next(row for row in _group_rows(console) if row["group"] == group.group),
-            topics=sorted({one.topic for one in group.partitions}),
+            topics=sorted({partition.topic for partition in group.partitions}),
             findings=findings[:_FINDINGS_ON_PAGE],
             more_findings=len(findings) - _FINDINGS_ON_PAGE,
             page=page,
@@ -99,7 +99,7 @@ def routes(console: Console) -> list[Route]:
             scale=scale,
             states=[(class_of(standing), standing.text) for standing in Standing],
             workers=processes if view.fleet else None,
-            unheard=[one for one in processes if one.handlers is None],
+            unheard=[process for process in processes if process.handlers is None],
             most_unheard=_UNHEARD_ON_PAGE,
             members=page_of(group.members, wanted.get("members"), _MEMBERS_ON_PAGE),
             sort=sort,

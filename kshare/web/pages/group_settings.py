@@ -122,7 +122,7 @@ def _dead_letter_topic(entries: Sequence[ConfigEntry], shown: Mapping[str, str])
     """The group's dead-letter topic. Just after a change, brokers may still tell the one before."""
     if shown.get("saved") == DEAD_LETTER_TOPIC:
         return shown.get("after")
-    return next((one.value for one in entries if one.name == DEAD_LETTER_TOPIC), None)
+    return next((entry.value for entry in entries if entry.name == DEAD_LETTER_TOPIC), None)
 
 
 async def _checked(console: Console, router: Router, group: str, topic: str) -> CheckResult:

@@ -69,7 +69,7 @@ def routes(console: Console) -> list[Route]:
             is_descending=descending,
             findings=findings[:_MOST_FINDINGS],
             group_of={check_of(str(row["group"])): row["group"] for row in rows},
-            is_trouble=any(one.level is not CheckLevel.UNKNOWN for one in findings),
+            is_trouble=any(finding.level is not CheckLevel.UNKNOWN for finding in findings),
             more_findings=len(findings) - _MOST_FINDINGS,
         )
 

@@ -69,7 +69,7 @@ def routes(console: Console) -> list[Route]:
             ]
             page = page_of(found, wanted.get("page"), _TOPICS_ON_PAGE)
             try:
-                held = await _held(router, {one.topic: one.partitions for one in page.rows})
+                held = await _held(router, {row.topic: row.partitions for row in page.rows})
             except KshareError as error:
                 problem = str(error)
         return console.render(

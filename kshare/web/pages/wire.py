@@ -195,13 +195,13 @@ def _doubt(part: NamedPart, *, is_told: bool) -> str:
 def _other_versions(part: NamedPart) -> list[InputGuess]:
     """Other versions of the message that fit as well: many differ in nothing that these bytes contain."""
     best, *others = part.guesses
-    return [one for one in others if one.message == best.message and one.title in part.alternatives]
+    return [other for other in others if other.message == best.message and other.title in part.alternatives]
 
 
 def _others(guesses: Sequence[InputGuess]) -> list[InputGuess]:
     """Other readings than the first. Those that break off are only of use if there is no other."""
     others = guesses[1:]
-    return ([one for one in others if one.is_whole] or [*others])[:_MOST_GUESSES]
+    return ([other for other in others if other.is_whole] or [*others])[:_MOST_GUESSES]
 
 
 async def _form(console: Console, request: Request) -> FormData:

@@ -79,10 +79,10 @@ class ProcessCalls:
 
 
 def _end(processes: list[_Process]) -> None:
-    for one in processes:
-        one.kill()
-    for one in processes:
-        one.wait()
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.wait()
 
 
 class _Process:

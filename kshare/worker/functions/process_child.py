@@ -73,5 +73,5 @@ def _own_pipes(output: int | None) -> tuple[BinaryIO, BinaryIO]:
 
 
 def _close(*descriptors: int) -> None:
-    for one in descriptors:
-        os.close(one)
+    for descriptor in descriptors:
+        os.close(descriptor)

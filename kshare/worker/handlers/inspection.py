@@ -71,7 +71,7 @@ def inspect_handler(
     hints = _hints(target)
     delivery_kinds = (Deliveries, list[Delivery]) if is_batch else (Delivery,)
     wanted = "Deliveries" if is_batch else "Delivery"
-    takes = [(one, hints.get(one, Any)) for one in parameters]
+    takes = [(parameter, hints.get(parameter, Any)) for parameter in parameters]
     deliveries = [one for one, kind in takes if kind in delivery_kinds]
     payloads = [(one, kind) for one, kind in takes if kind not in delivery_kinds]
     for one, kind in payloads:
@@ -138,15 +138,15 @@ def _parameters(function: Callable[..., Any], name: str) -> list[str]:
             f"handler {name} has no signature that Python can inspect: wrap it in a function"
         ) from None
     wanted = []
-    for one in signature.parameters.values():
-        if one.kind is one.KEYWORD_ONLY and one.default is one.empty:
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             raise ConfigError(
-                f"handler {name}: {one.name} can only be given by name, and nobody would give it"
+                f"handler {name}: {parameter.name} can only be given by name, and nobody would give it"
             )
-        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and (
-            one.default is one.empty or one.annotation in _DELIVERY_TYPES
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and (
+            parameter.default is parameter.empty or parameter.annotation in _DELIVERY_TYPES
         ):
-            wanted.append(one.name)
+            wanted.append(parameter.name)
     return wanted
 
 

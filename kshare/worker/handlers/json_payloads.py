@@ -33,7 +33,7 @@ def is_of(module: str, base: str, kind: type) -> bool:
 def without_none(annotation: Any) -> tuple[Any, bool]:
     """The annotation without `| None`, and whether it had that."""
     if get_origin(annotation) in (Union, types.UnionType):
-        rest = [one for one in get_args(annotation) if one is not type(None)]
+        rest = [arg for arg in get_args(annotation) if arg is not type(None)]
         if len(rest) == 1 and len(get_args(annotation)) == 2:
             return rest[0], True
     return annotation, False
@@ -60,14 +60,14 @@ def _builder_of(wanted: Any, handler: str, known: dict[type, Build]) -> Build:
     if kind is Literal:
         return partial(_one_of, parts)
     if kind in (Union, types.UnionType):
-        return partial(_first_that_fits, [_builder(one, handler, known) for one in parts])
+        return partial(_first_that_fits, [_builder(part, handler, known) for part in parts])
     if wanted is type(None):
         return partial(_one_of, (None,))
     if isinstance(kind, type):
         if kind in (tuple, set, frozenset):
             return _sequence_builder(kind, parts, handler, known)
         if kind in JSON_TYPES:
-            return _json_builder(kind, [_builder(one, handler, known) for one in parts])
+            return _json_builder(kind, [_builder(part, handler, known) for part in parts])
         if is_dataclass(kind):
             return _dataclass_builder(kind, handler, known)
         if is_of("msgspec", "Struct", kind):
@@ -129,7 +129,7 @@ def _decimal(found: Any) -> Decimal:
 def _sequence_builder(kind: Any, parts: tuple[Any, ...], handler: str, known: dict[type, Build]) -> Build:
     """Of a tuple or a set."""
     is_fixed = kind is tuple and bool(parts) and parts[-1] is not Ellipsis
-    builds = [_builder(one, handler, known) for one in parts if one is not Ellipsis]
+    builds = [_builder(part, handler, known) for part in parts if part is not Ellipsis]
 
     def build(found: Any) -> Any:
         if type(found) is not list or (is_fixed and len(found) != len(builds)):
@@ -171,12 +171,12 @@ def _dataclass_builder(kind: Any, handler: str, known: dict[type, Build]) -> Bui
         ) from None
     members = [
         (
-            one.name,
-            _builder(hints[one.name], handler, known),
-            one.default is MISSING and one.default_factory is MISSING,
+            field.name,
+            _builder(hints[field.name], handler, known),
+            field.default is MISSING and field.default_factory is MISSING,
         )
-        for one in fields(kind)
-        if one.init
+        for field in fields(kind)
+        if field.init
     ]
 
     def build(found: Any) -> Any:

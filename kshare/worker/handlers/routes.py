@@ -66,10 +66,10 @@ class Route:
 
     def matching(self, names: Iterable[str]) -> Route:
         """With those of the existing topics that match its patterns. Topics for copies of its records don't."""
-        found = sorted(name for name in names if any(one.fullmatch(name) for one in self.patterns))
+        found = sorted(name for name in names if any(pattern.fullmatch(name) for pattern in self.patterns))
         whole = replace(self, topics=tuple(dict.fromkeys([*self.topics, *found])))
         of_copies = {self.options.dead_letters}.union(*whole.retry_topics()).difference(self.topics)
-        return replace(whole, topics=tuple(one for one in whole.topics if one not in of_copies))
+        return replace(whole, topics=tuple(topic for topic in whole.topics if topic not in of_copies))
 
 
 def _key_of(record: ShareRecord) -> Hashable:

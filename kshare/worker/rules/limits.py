@@ -16,8 +16,8 @@ class ShareLimits:
     """Whether the brokers write dead letters for the group."""
 
     def become(self, other: ShareLimits) -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(other, one.name))
+        for field in fields(self):
+            setattr(self, field.name, getattr(other, field.name))
 
     @property
     def last_safe_delivery(self) -> int:

@@ -50,7 +50,7 @@ class RetryTopics:
 
     def tier_for(self, delay: float) -> float:
         """The tier of a delay; the longest one for delays beyond it."""
-        return next((one for one in self.tiers if delay <= one), self.tiers[-1])
+        return next((tier for tier in self.tiers if delay <= tier), self.tiers[-1])
 
     def topic(self, topic: str, tier: float) -> str:
         return self.name.format(topic=topic, delay=delay_name(tier))
@@ -66,7 +66,7 @@ def _are_tiers(tiers: object) -> bool:
     return (
         isinstance(tiers, tuple)
         and bool(tiers)
-        and all(type(one) in (int, float) and 0.001 <= one <= 86_400 for one in tiers)
+        and all(type(tier) in (int, float) and 0.001 <= tier <= 86_400 for tier in tiers)
         and all(one < following for one, following in pairwise(tiers))
     )
 

@@ -208,14 +208,14 @@ class Admission:
               this record timed out before        |
             otherwise                             | handed back
         """
-        ours = [one for one in deliveries if not one.is_at_end]
+        ours = [delivery for delivery in deliveries if not delivery.is_at_end]
         may_be_to_blame = not ours or self._count_time_out(ours, slot.successes_then)
         is_kept = len(ours) > 1
-        for one in ours:
-            is_to_blame = one.time_outs > 0 and self._counts.done > one.successes_then
+        for our in ours:
+            is_to_blame = our.time_outs > 0 and self._counts.done > our.successes_then
             is_kept |= not (may_be_to_blame or is_to_blame)
-            one.time_outs += 1
-            one.successes_then = self._counts.done
+            our.time_outs += 1
+            our.successes_then = self._counts.done
         slot.timed_out, slot.keeps = deliveries, is_kept
 
     def _count_time_out(self, deliveries: list[Delivery], before: int) -> bool:
@@ -232,8 +232,8 @@ class Admission:
             before=before,
             is_first=any(map(_is_first, deliveries)),
         )
-        for one in deliveries:
-            self._on_failed(one)
+        for delivery in deliveries:
+            self._on_failed(delivery)
         self._tell_if_open("a timeout", was_closed)
         return may_be_to_blame
 

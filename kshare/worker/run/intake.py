@@ -100,7 +100,9 @@ class Intake:
 
         If a record kills its process soon after each start, others have only that time to get away.
         """
-        tasks.start_soon(for_each, [(one,) for one in deliveries], self._pipeline.processing.move_away)
+        tasks.start_soon(
+            for_each, [(delivery,) for delivery in deliveries], self._pipeline.processing.move_away
+        )
 
     def make_room(self) -> None:
         """If more records can't be processed now than there is room for: the consumer waits for that. After a start,

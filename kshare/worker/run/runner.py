@@ -265,7 +265,7 @@ class HandlerRunner:
 
     def give_way_to(self, others: Sequence[HandlerRunner]) -> None:
         """Tell it the handlers with a higher priority."""
-        self._admission.give_way_to([one._admission for one in others])
+        self._admission.give_way_to([other._admission for other in others])
 
     # --- `Host`: what its parts ask
 
@@ -384,7 +384,7 @@ class HandlerRunner:
 
     @property
     def _consumers(self) -> list[ShareConsumer]:
-        return [self._consumer, *(one for one in self._copy_consumers if one is not None)]
+        return [self._consumer, *(consumer for consumer in self._copy_consumers if consumer is not None)]
 
     def check_leases(self) -> None:
         for check_leases in self._lease_checks:
@@ -396,7 +396,7 @@ class HandlerRunner:
         admission = self._admission
         has_work = admission.has_to_try if admission.is_stopped else self._queue.has_ready
         is_busy = self._slots.busy or self._elsewhere.count
-        return all(one.is_drained for one in self._consumers) and not has_work and not is_busy
+        return all(consumer.is_drained for consumer in self._consumers) and not has_work and not is_busy
 
     # --- looking after
 

@@ -83,7 +83,9 @@ class SlotWatch:
         now = self._clock()
         for slot in self._slots.calls:
             deliveries = [] if slot.is_waiting or slot.is_cancelled else self._deliveries_of(slot)
-            behind = max((queue.count_untried_behind(one, is_meant) for one in deliveries), default=0)
+            behind = max(
+                (queue.count_untried_behind(delivery, is_meant) for delivery in deliveries), default=0
+            )
             waiting = max(behind, for_all)
             if deliveries and waiting and now - slot.seen_at >= drain_timeout / 2 / (waiting + 1):
                 self._pipeline.summary.event(

@@ -48,8 +48,8 @@ class ThreadPlaces:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
             self._on_full()
-            for one in deliveries:
-                one.is_waiting = True
+            for delivery in deliveries:
+                delivery.is_waiting = True
             await self._free.acquire()
-            for one in deliveries:
-                one.is_waiting = False
+            for delivery in deliveries:
+                delivery.is_waiting = False

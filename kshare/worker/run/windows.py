@@ -107,7 +107,7 @@ async def watch_windows(router: Router, handlers: Sequence[Pinning]) -> None:
     before: dict[Pinning, dict[TopicPartition, int]] = {}
     while True:
         await anyio.sleep(LOOK_AT_WINDOWS_S)
-        pinned = {one: one.pinned() for one in handlers}
+        pinned = {handler: handler.pinned() for handler in handlers}
         for one, offsets in pinned.items():
             known = before.get(one, {})
             where = [place for place, offset in offsets.items() if known.get(place) == offset]

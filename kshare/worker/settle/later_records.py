@@ -64,9 +64,9 @@ class LaterRecords:
     async def _read(self, where: TopicPartition, at: int, questions: Iterable[_Question]) -> None:
         """Note what is found from this offset on, until nothing is left to look for."""
         wanted: defaultdict[Header, list[_Question]] = defaultdict(list)
-        for one in questions:
-            if one.response is None:
-                wanted[one.header].append(one)
+        for question in questions:
+            if question.response is None:
+                wanted[question.header].append(question)
         while wanted:
             fetched, at = await self._fetch(where, at)
             before = at

@@ -95,7 +95,7 @@ class Outbound:
             for send in sends:
                 send.result()
             return
-        topics = ", ".join(sorted({one.topic for one in results}))
+        topics = ", ".join(sorted({result.topic for result in results}))
         raise KshareError(f"writing results to {topics} took longer than {2 * WRITE_LIMIT_S:g} s")
 
     async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:

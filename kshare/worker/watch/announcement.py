@@ -67,7 +67,7 @@ def announcement_value(announcement: Announcement) -> bytes:
         **asdict(announcement.identity),
         "url": str(announcement.url),
         "interval_s": announcement.interval_s,
-        "handlers": [asdict(one) for one in announcement.handlers],
+        "handlers": [asdict(handler) for handler in announcement.handlers],
     }
     return json.dumps(value).encode()
 

@@ -80,8 +80,8 @@ class WorkerHealth:
         """
         if self.state is not WorkerState.RUNNING:
             return f"the worker is {self.state}"
-        if self.handlers and not any(one.is_reachable for one in self.handlers):
-            quiet = min(one.unheard_s for one in self.handlers)
+        if self.handlers and not any(handler.is_reachable for handler in self.handlers):
+            quiet = min(handler.unheard_s for handler in self.handlers)
             return f"no broker has responded for {quiet:.0f} s"
         return ""
 
@@ -112,7 +112,7 @@ def health_page(health: WorkerHealth) -> dict[str, object]:
     return {
         "state": health.state,
         "reason": health.reason,
-        "handlers": [handler_page(one) for one in health.handlers],
+        "handlers": [handler_page(handler) for handler in health.handlers],
     }
 
 

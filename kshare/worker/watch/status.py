@@ -80,7 +80,7 @@ def status_page(status: ProcessStatus) -> dict[str, object]:
         **asdict(status.identity),
         "state": status.state,
         "reason": status.reason,
-        "handlers": [_handler_page(one) for one in status.handlers],
+        "handlers": [_handler_page(handler) for handler in status.handlers],
     }
 
 
@@ -91,6 +91,6 @@ def _handler_page(status: HandlerStatus) -> dict[str, object]:
         "attempts": status.attempts,
         "time_limit": status.time_limit,
         "lock_s": status.lock_s,
-        "runs": [asdict(one) | {"seconds": round(one.seconds, 1)} for one in status.runs],
+        "runs": [asdict(run) | {"seconds": round(run.seconds, 1)} for run in status.runs],
         "run_count": status.run_count,
     }

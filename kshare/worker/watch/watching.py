@@ -113,7 +113,7 @@ class _Watched:
 
 def _result_of(run: HandlerRun, error: BaseException | None) -> RunResult:
     # Whatever a cancelled handler returns or raises, it doesn't count.
-    is_cancelled = any(one.is_cancelled for one in run.deliveries)
+    is_cancelled = any(delivery.is_cancelled for delivery in run.deliveries)
     if is_cancelled or (error is not None and not isinstance(error, Exception)):
         return RunResult.CANCELLED
     if error is None:

@@ -107,9 +107,9 @@ def test_json_lines_can_be_produced_again(broker: Broker, topic: str) -> None:
     copy = f"{topic}-copy"
     lines = consume(topic, "-n", "12", "--json").out
     assert kshare("produce", "-t", copy, "--input", "json", stdin=lines.encode()).code == 0
-    assert [(one.key, one.value, one.headers, one.timestamp) for one in broker.records(copy)] == [
-        (one.key, one.value, one.headers, one.timestamp) for one in broker.records(topic)
-    ]
+    assert [
+        (record.key, record.value, record.headers, record.timestamp) for record in broker.records(copy)
+    ] == [(record.key, record.value, record.headers, record.timestamp) for record in broker.records(topic)]
 
 
 def test_undecodable_records_fail_or_are_rejected(topic: str, run: Kshare) -> None:

@@ -61,4 +61,4 @@ def redriven(run: Kshare, *words: str, code: int = 0) -> dict[str, Any]:
 
 
 def values(broker: Broker, topic: str) -> list[bytes | None]:
-    return [None if one.value is None else bytes(one.value) for one in broker.records(topic)]
+    return [None if record.value is None else bytes(record.value) for record in broker.records(topic)]

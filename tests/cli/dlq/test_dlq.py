@@ -178,7 +178,7 @@ def test_copies_are_redriven_when_the_original_record_is_gone(broker: Broker, ru
     assert (done.code, done.err) == (0, "")
     assert done.out == "2 dead letters redriven: 2 to orders\n"
     assert values(broker, "orders") == [b"value 0", b"value 1"]
-    assert all(not list(one.headers) for one in broker.records("orders"))
+    assert all(not list(record.headers) for record in broker.records("orders"))
 
 
 @pytest.mark.lengthy
@@ -207,7 +207,7 @@ def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     letter(broker, b"y", ("gone", 7, 1))
     assert redriven(run, "--to", "second")["targets"] == {"second": 2}
     assert sorted(map(bytes, filter(None, values(broker, "second")))) == [b"x", b"y"]
-    assert all(not list(one.headers) for one in broker.records("second"))
+    assert all(not list(record.headers) for record in broker.records("second"))
     done = run("dlq", "redrive", GRAVE, "--to", GRAVE)
     assert (done.code, done.out) == (1, "")
     assert "is the dead-letter topic itself" in done.err

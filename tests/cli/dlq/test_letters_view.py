@@ -68,7 +68,7 @@ def test_a_batch_that_cannot_be_read_hides_only_its_own_letters(broker: Broker, 
     append(broker, GRAVE, damaged())
     letter(broker, b"y", ("orders", 0, 9))
     listed = run("dlq", "list", "--json")
-    assert [one["letters"] for one in json.loads(listed.out)] == [2]
+    assert [load["letters"] for load in json.loads(listed.out)] == [2]
     for words in (["list"], ["show", GRAVE], ["drop", GRAVE, "--all", "--dry-run"]):
         done = run("dlq", *words)
         assert done.code == 1
@@ -76,7 +76,10 @@ def test_a_batch_that_cannot_be_read_hides_only_its_own_letters(broker: Broker, 
         assert "dlq.orders[0]: offsets 2 can't be read, and are left out" in done.err
     assert all(place in run("dlq", "show", GRAVE).out for place in ("0:0", "0:3"))
     planned = run("dlq", "redrive", GRAVE, "--dry-run", "--json")
-    assert [(one["offset"], one["to"]) for one in json.loads(planned.out)] == [(0, "orders"), (3, "orders")]
+    assert [(load["offset"], load["to"]) for load in json.loads(planned.out)] == [
+        (0, "orders"),
+        (3, "orders"),
+    ]
 
 
 def test_a_topic_that_cannot_be_counted_does_not_hide_the_others(broker: Broker, run: Kshare) -> None:
@@ -90,7 +93,7 @@ def test_a_topic_that_cannot_be_counted_does_not_hide_the_others(broker: Broker,
         error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     )
     listed = run("dlq", "list", "--json")
-    assert {one["topic"]: one["letters"] for one in json.loads(listed.out)} == {"dlq.gone": None, GRAVE: 1}
+    assert {load["topic"]: load["letters"] for load in json.loads(listed.out)} == {"dlq.gone": None, GRAVE: 1}
     assert listed.code == 1
     assert "the dead letters in dlq.gone can't be counted: " in listed.err
 

@@ -89,7 +89,7 @@ def test_headers_that_were_added_are_not_written_beside_the_original(broker: Bro
     broker.produce("orders", [b"forged"], partition=0, headers=[("own", b"1")])
     forge(broker, GROUP, "orders", "0", "0", ("added", b"1"))
     assert redriven(run)["redriven"] == 1
-    assert [list(one.headers) for one in broker.records("orders")] == [[("own", b"1")]] * 2
+    assert [list(record.headers) for record in broker.records("orders")] == [[("own", b"1")]] * 2
 
 
 @pytest.mark.lengthy
@@ -97,9 +97,9 @@ def test_the_right_to_describe_the_config_of_the_group_is_needed(broker: Broker,
     letter(broker, b"x", ("orders", 0, 9))
 
     def refuse(response: DescribeConfigsResponse) -> None:
-        for one in response.results:
-            if one.resource_name == GROUP:
-                one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        for result in response.results:
+            if result.resource_name == GROUP:
+                result.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
     broker.faults.add(DescribeConfigsRequest, times=None, change=refuse)
     found = redriven(run, code=1)

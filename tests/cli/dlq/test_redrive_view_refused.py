@@ -56,7 +56,7 @@ def test_others_are_redriven_once_beside_one_that_is_invalid(broker: Broker, run
     done = run("dlq", "redrive", GRAVE)
     assert (done.code, done.err) == (1, "kshare: 1 dead letter couldn't be redriven\n")
     assert "0:1 not redriven: writing to orders[0]: INVALID_RECORD" in done.out
-    assert [one.key for one in broker.records("orders")] == [b"k", b"l"]
+    assert [record.key for record in broker.records("orders")] == [b"k", b"l"]
 
 
 @pytest.mark.lengthy

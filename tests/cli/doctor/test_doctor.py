@@ -181,7 +181,7 @@ def test_bootstrap_addresses_of_two_clusters(three: Broker, run: Kshare) -> None
 async def test_advertised_localhost(anyio_backend: str) -> None:
     pool = Pool(NetSettings.parse("kafka.example:9092"))
     info = ClusterInfo(pool, Router(pool, 1), nodes={1: ("localhost", 9092), 2: ("kafka-2.example", 9092)})
-    (found,) = [one async for one in listeners(info)]
+    (found,) = [listener async for listener in listeners(info)]
     assert "broker 1 advertises localhost:9092" in found.text
     assert found.todo[-1] == "advertised.listeners=PLAINTEXT://kafka.example:9092"
 
@@ -191,7 +191,7 @@ async def test_advertised_localhost(anyio_backend: str) -> None:
 
 def test_broker_without_share_groups(three: Broker, run: Kshare) -> None:
     def forget(response: Any) -> None:
-        response.api_keys = [one for one in response.api_keys if one.api_key != ShareFetchRequest.API_KEY]
+        response.api_keys = [key for key in response.api_keys if key.api_key != ShareFetchRequest.API_KEY]
 
     plant(three, ApiVersionsRequest, forget, node=2)
     only(run, "problem", "share groups", "broker 2 has no ShareFetch")
@@ -199,9 +199,9 @@ def test_broker_without_share_groups(three: Broker, run: Kshare) -> None:
 
 def test_brokers_of_different_releases(three: Broker, run: Kshare) -> None:
     def age(response: Any) -> None:
-        for one in response.api_keys:
-            if one.api_key in (78, 79):
-                one.max_version = 1
+        for key in response.api_keys:
+            if key.api_key in (78, 79):
+                key.max_version = 1
 
     plant(three, ApiVersionsRequest, age, node=3)
     only(run, "warning", "share groups", "brokers 3 are older than the others")
@@ -218,9 +218,9 @@ def test_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> 
     """4.2.0 and 4.2.1 report the same features."""
 
     def be_4_2(response: Any) -> None:
-        for one in response.supported_features:
-            if one.name == "metadata.version":
-                one.max_version = 29
+        for feature in response.supported_features:
+            if feature.name == "metadata.version":
+                feature.max_version = 29
 
     plant(broker, ApiVersionsRequest, be_4_2)
     only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, exact release unknown")
@@ -383,7 +383,7 @@ def test_cluster_that_leaves_requests_without_response_is_not_healthy(
     first, *others = examine(run, "--group", GROUP)
     assert (first["check"], first["level"]) == ("internal topics", "problem")
     assert "didn't respond to DescribeConfigsRequest within 0.5 s" in first["text"]
-    assert {"settings", "dead letters"} <= {one["check"] for one in others}
+    assert {"settings", "dead letters"} <= {other["check"] for other in others}
 
 
 # --- permissions
@@ -443,7 +443,7 @@ def test_group_that_starts_at_the_latest_offset(broker: Broker, run: Kshare) -> 
 def test_misspelt_group(broker: Broker, run: Kshare) -> None:
     assert run("groups", "reset-offsets", GROUP, "--topic", "orders", "--to-latest", "--execute").code == 0
     done = run("doctor", "--group", "shipers", "--json")
-    (said,) = [one for one in json.loads(done.out) if "shipers" in str(one)]
+    (said,) = [load for load in json.loads(done.out) if "shipers" in str(load)]
     assert (done.code, said["check"], said["level"], said["todo"]) == (0, "group shipers", "warning", [])
     assert said["text"] == (
         f"did you mean '{GROUP}'? The group doesn't exist (it is created when its first consumer joins)"
@@ -459,9 +459,9 @@ def test_setting_out_of_the_brokers_range(broker: Broker, run: Kshare) -> None:
     lock = "share.record.lock.duration.ms"
 
     def narrow(response: Any) -> None:
-        for one in response.results[0].configs:
-            if one.name == f"group.share.max.{lock.removeprefix('share.')}":
-                one.value = "20000"
+        for config in response.results[0].configs:
+            if config.name == f"group.share.max.{lock.removeprefix('share.')}":
+                config.value = "20000"
 
     plant(broker, DescribeConfigsRequest, narrow)
     (command,) = only(run, "warning", f"group {GROUP}", f"{lock} is 30000, and brokers allow 1000 to 20000")
@@ -518,7 +518,7 @@ def test_groups_without_a_dead_letter_topic(broker: Broker, run: Kshare) -> None
     words = ("--group", GROUP, "--group", "packers", "--group", "kshare-dlq-dlq.orders", "--json")
 
     def notes() -> list[dict[str, Any]]:
-        return [one for one in json.loads(run("doctor", *words).out) if one["check"] == "dead letters"]
+        return [load for load in json.loads(run("doctor", *words).out) if load["check"] == "dead letters"]
 
     (note,) = notes()
     assert note["level"] == "ok"
@@ -546,7 +546,7 @@ def test_commands_can_be_copied_whatever_a_group_is_called(broker: Broker, run: 
     group = "pick; echo $(id) 'now'"
     found = json.loads(run("doctor", "--group", group, "--json").out)
     commands = [one for finding in found for one in finding["todo"] if finding["check"] == "dead letters"]
-    assert [shlex.split(one)[:5] for one in commands] == [
+    assert [shlex.split(command)[:5] for command in commands] == [
         ["kshare", "topics", "create", f"dlq.{group}", "--config"],
         ["kshare", "groups", "config", "set", group],
     ]
@@ -557,7 +557,7 @@ def test_brokers_that_write_no_dead_letters(broker: Broker, run: Kshare) -> None
 
     def forget(response: Any) -> None:
         for result in response.results:
-            result.configs = [one for one in result.configs if not one.name.startswith(_DEAD)]
+            result.configs = [config for config in result.configs if not config.name.startswith(_DEAD)]
 
     plant(broker, DescribeConfigsRequest, forget)
     assert "dead-letter topic" not in run("doctor", "--group", GROUP).out

@@ -205,7 +205,7 @@ def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
     }
     assert shown[lock] == ["20000", "group", "1000", "to", "60000"]
     assert run("groups", "config", "unset", GROUP, lock).code == 0
-    found = {one["name"]: one for one in json.loads(run("groups", "config", "show", GROUP, "--json").out)}
+    found = {load["name"]: load for load in json.loads(run("groups", "config", "show", GROUP, "--json").out)}
     assert (found[lock]["value"], found[lock]["source"]) == ("30000", "default")
     done = run("groups", "config", "set", GROUP, "share.no.such=1")
     assert (done.code, done.out) == (1, "")
@@ -213,7 +213,7 @@ def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
     assert_refused(
         run("groups", "config", "set", GROUP, f"{lock}=20000", "share.no.such=1"), 1, "nothing was changed"
     )
-    found = {one["name"]: one for one in json.loads(run("groups", "config", "show", GROUP, "--json").out)}
+    found = {load["name"]: load for load in json.loads(run("groups", "config", "show", GROUP, "--json").out)}
     assert found[lock]["value"] == "30000"
 
 

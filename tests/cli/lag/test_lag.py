@@ -185,7 +185,7 @@ def test_watch_prints_a_table_each_time_in_a_pipe(broker: Broker) -> None:
 def test_watch_with_json_prints_a_line_each_time(broker: Broker) -> None:
     with Piped("lag", "--json", "--watch") as reader:  # without seconds, as the last argument
         for _ in range(2):
-            assert [one["lag"] for one in json.loads(reader.line())] == [10, 6]
+            assert [load["lag"] for load in json.loads(reader.line())] == [10, 6]
         reader.close()
         assert reader.end() == (141, b"")
 

@@ -32,7 +32,7 @@ def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(broker: Broker, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    return [(one.key, one.value) for one in broker.records(topic)]
+    return [(record.key, record.value) for record in broker.records(topic)]
 
 
 def test_lines_become_records(broker: Broker) -> None:

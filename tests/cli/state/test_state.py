@@ -184,7 +184,7 @@ def test_pipes_get_no_colours() -> None:
 def drawn(
     ranges: list[tuple[int, int, StoredState, int]], start: int, end: int | None, width: int = 80
 ) -> list[str]:
-    state = SharePartitionState(start, tuple(StateRange(*one) for one in ranges), 0, 0, 0, -1)
+    state = SharePartitionState(start, tuple(StateRange(*range_) for range_ in ranges), 0, 0, 0, -1)
     picture = Picture(WHERE, "orders", state, end)
     return [
         "".join(text for text, _ in line)

@@ -12,8 +12,8 @@ from kshare.doctor.check_result import CheckResult, ok, warning
 
 def printed(capsys: pytest.CaptureFixture[str], *results: CheckResult, is_json: bool = False) -> str:
     report = CheckReport(is_json)
-    for one in results:
-        report.add(one)
+    for result in results:
+        report.add(result)
     report.end()
     return capsys.readouterr().out
 

@@ -41,7 +41,7 @@ def test_a_worker_that_fits_its_cluster(broker: Broker, tmp_path: Path, run: Ksh
     assert "ok       topic dead: the dead-letter topic doesn't exist yet: the worker will create it" in lines
     assert sum("retry topic" in line for line in lines) == 3
     created = run("topics", "list", "--json")
-    assert [one["topic"] for one in json.loads(created.out)] == ["orders"]  # the check has created nothing
+    assert [load["topic"] for load in json.loads(created.out)] == ["orders"]  # the check has created nothing
 
 
 def test_problems_are_shown_with_commands_and_set_the_exit_code(
@@ -52,7 +52,9 @@ def test_problems_are_shown_with_commands_and_set_the_exit_code(
     done = run("worker", "check", "misfit_app:worker", "--workers", "300", "--json")
     assert (done.code, done.err) == (1, "kshare: 3 problems were found\n")
     found = {
-        (one["level"], one["check"], *one["todo"]) for one in json.loads(done.out) if one["level"] != "ok"
+        (load["level"], load["check"], *load["todo"])
+        for load in json.loads(done.out)
+        if load["level"] != "ok"
     }
     create = f"kshare topics create orders --bootstrap-server {broker.bootstrap}"
     assert found == {

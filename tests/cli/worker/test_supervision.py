@@ -9,11 +9,11 @@ from kshare.cli.worker.supervision import STOP_GRACE_S, Kill, Say, Start, Stop, 
 
 def acts(actions: list[WorkerAction]) -> list[WorkerAction]:
     """Without what is said."""
-    return [one for one in actions if not isinstance(one, Say)]
+    return [action for action in actions if not isinstance(action, Say)]
 
 
 def said(actions: list[WorkerAction]) -> str:
-    return "; ".join(one.text for one in actions if isinstance(one, Say))
+    return "; ".join(action.text for action in actions if isinstance(action, Say))
 
 
 def running(count: int, *, reloads: bool = False) -> Supervision:

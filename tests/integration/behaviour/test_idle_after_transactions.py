@@ -38,7 +38,7 @@ class Readings:
 
     async def is_stalled(self) -> bool:
         """Whether it would be called stalled, if nothing changes for an hour."""
-        ((now,),) = [one.partitions for one in (await self._collector.read()).groups]
+        ((now,),) = [group.partitions for group in (await self._collector.read()).groups]
         before, self._before = self._before, now
         return stalled_for(before or now, now, time.time() + LONG_S) is not None
 

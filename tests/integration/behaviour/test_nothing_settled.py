@@ -51,7 +51,7 @@ async def check_brokers(queue: WorkQueue) -> None:
     async with AdminClient(queue.broker.bootstrap) as admin:
         (offset,) = await admin.share_group_offsets(queue.group)
         assert (offset.start_offset, offset.lag) == (None, None)
-        (topic_id,) = [one.topic_id for one in await admin.list_topics() if one.topic == queue.topic]
+        (topic_id,) = [topic.topic_id for topic in await admin.list_topics() if topic.topic == queue.topic]
     settings = admin_settings(queue.broker.bootstrap, {})
     async with Pool(settings) as pool:
         where = SharePartitionKey(queue.group, topic_id, 0)

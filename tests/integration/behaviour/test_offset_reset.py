@@ -74,7 +74,7 @@ async def test_a_group_that_has_settled_nothing_starts_anew_when_its_last_member
         assert await nothing_comes(source, seconds=HAS_FETCHED_S)
     await queue.configure_group({"share.auto.offset.reset": "earliest"})
     async with AdminClient(queue.broker.bootstrap) as admin:
-        assert [one.start_offset for one in await admin.share_group_offsets(queue.group)] == [None]
+        assert [offset.start_offset for offset in await admin.share_group_offsets(queue.group)] == [None]
     async with queue.consumer() as source:
         assert [record.value for record in await take(source, 5)] == queue.values()
 

@@ -115,7 +115,9 @@ async def test_the_linter_reports_the_full_window(fresh_queue: FreshQueue, tmp_p
             with anyio.fail_after(10):
                 while "pinned-window" not in path.read_text():
                     await anyio.sleep(0.1)
-            (line,) = [one for one in path.read_text().splitlines() if "pinned-window" in one]
+            (line,) = [
+                splitline for splitline in path.read_text().splitlines() if "pinned-window" in splitline
+            ]
             assert "truck-7" in line
             assert f"{queue.topic}-0 offset 0" in line
             assert str(count) in line

@@ -34,7 +34,7 @@ async def test_share_group_reads_what_was_produced(
             for number in range(1000)
         ]
         results = [await send for send in sends]
-    assert [one.offset for one in results] == list(range(1000))
+    assert [result.offset for result in results] == list(range(1000))
     async with queue.consumer() as consumer:
         records = await take(consumer, 1000)
         assert sorted((record.offset, record.value) for record in records) == [

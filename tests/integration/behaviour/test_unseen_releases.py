@@ -129,11 +129,11 @@ async def test_records_above_deleted_ones_are_delivered(fresh_queue: FreshQueue,
 
 
 def fetches(events: list[Event]) -> list[Responded]:
-    return [one for one in events if isinstance(one, Responded) and one.api == "ShareFetch"]
+    return [event for event in events if isinstance(event, Responded) and event.api == "ShareFetch"]
 
 
 async def is_assigned(events: list[Event]) -> None:
-    await until(lambda: any(isinstance(one, Assigned) and one.gained for one in events))
+    await until(lambda: any(isinstance(event, Assigned) and event.gained for event in events))
     await anyio.sleep(0.3)  # in which it could fetch
 
 

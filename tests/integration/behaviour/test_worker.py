@@ -20,7 +20,8 @@ async def until_settled(queue: WorkQueue, worker: Worker, records: int) -> None:
     """Wait until so many records have been processed or given up."""
     with anyio.fail_after(DEADLINE_S):
         while (
-            sum(one.counts.done + one.counts.dead + one.counts.filtered for one in worker.runners) < records
+            sum(runner.counts.done + runner.counts.dead + runner.counts.filtered for runner in worker.runners)
+            < records
         ):
             await anyio.sleep(0.02)
 
@@ -73,7 +74,7 @@ async def test_each_record_ends_as_its_policy_says(fresh_queue: FreshQueue) -> N
     assert attempts[5] == [1, 1]
     assert len(attempts) == 95
     letters = await records_in(queue.broker.bootstrap, dead)
-    found = {int(one.value or b""): dict(one.headers) for one in letters}
+    found = {int(letter.value or b""): dict(letter.headers) for letter in letters}
     assert sorted(found) == sorted(number for number in range(100) if number % 10 in (2, 4))
     assert found[2]["__dlq.errors.message"] == b"ValueError in attempt 3: 2"
     assert found[4]["__dlq.errors.message"] == b"not wanted"

@@ -36,7 +36,7 @@ def test_check_of_a_worker_that_fits(fresh_queue: FreshQueue, tmp_path: Path) ->
     arguments = ("check", "shop", "-b", queue.broker.bootstrap, "--workers", "2", "--json")
     with WorkerProgram(tmp_path, *arguments) as program:
         assert program.end() == 0, program.output
-    found = {one["check"]: (one["level"], one["text"]) for one in json.loads(program.output)}
+    found = {load["check"]: (load["level"], load["text"]) for load in json.loads(program.output)}
     assert {level for level, _ in found.values()} == {"ok"}, found
     assert found[f"topic {queue.topic}-dead"][1].endswith("doesn't exist yet: the worker will create it")
     assert found[f"topic {queue.topic}"] == ("ok", "2 partitions, and it may be read")

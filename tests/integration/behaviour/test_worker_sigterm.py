@@ -74,10 +74,10 @@ async def terminate_repeatedly(
     finally:
         crew.kill()
     entries: list[Entry] = [one for life in crew.lives for one in read_diary(life.diary)]
-    counted = [one for one in entries if one.event is Event.COUNTED]
-    runs = Counter(one.number for one in entries if one.event is Event.BEGAN)
-    deliveries = Counter(one.deliveries for one in entries if one.event is Event.BEGAN)
-    done = Counter(one.number for one in entries if one.event is Event.SUCCEEDED)
+    counted = [entry for entry in entries if entry.event is Event.COUNTED]
+    runs = Counter(entry.number for entry in entries if entry.event is Event.BEGAN)
+    deliveries = Counter(entry.deliveries for entry in entries if entry.event is Event.BEGAN)
+    done = Counter(entry.number for entry in entries if entry.event is Event.SUCCEEDED)
     report = "\n".join(
         [
             *lines,

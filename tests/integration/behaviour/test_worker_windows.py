@@ -45,14 +45,14 @@ async def test_what_one_worker_pins_makes_way_for_the_others(fresh_queue: FreshQ
         await tasks.start(holder.serve)
         [first] = holder.runners
         await _until(lambda: first.running == 1 and (how != "is held" or first.counts.held == 1))
-        for one in others:
-            await tasks.start(one.serve)
+        for other in others:
+            await tasks.start(other.serve)
         await queue.produce(RECORDS - 2)
         await _until(lambda: first.counts.moved >= 1)
         is_over.set()
         wanted = RECORDS - (how == "is held")
         runners = [first, *(worker.runners[0] for worker in others)]
-        await _until(lambda: sum(one.counts.done for one in runners) == wanted)
+        await _until(lambda: sum(runner.counts.done for runner in runners) == wanted)
         for worker in (holder, *others):
             worker.stop()
 

@@ -138,15 +138,15 @@ class FaultBook:
                 asked_at,
                 request.member_id,
                 number,
-                one.first_offset,
-                one.last_offset,
-                one.delivery_count,
+                record.first_offset,
+                record.last_offset,
+                record.delivery_count,
                 fault,
             )
             for topic in response.responses
             for row in topic.partitions
             if (number := self.number(topic.topic_id, row.partition_index)) is not None
-            for one in row.acquired_records
+            for record in row.acquired_records
         ]
         self.acquired += acquired
         return acquired
@@ -179,7 +179,7 @@ class FaultBook:
                 number = self.number(topic.topic_id, row.partition_index)
                 if number is None:
                     continue
-                for one in row.acknowledgement_batches:
+                for batch in row.acknowledgement_batches:
                     found = errors.get((topic.topic_id, row.partition_index), 0)
                     error = None if response is None else response.error_code or found
                     noted.append(
@@ -187,9 +187,9 @@ class FaultBook:
                             asked_at,
                             request.member_id,
                             number,
-                            one.first_offset,
-                            one.last_offset,
-                            tuple(one.acknowledge_types),
+                            batch.first_offset,
+                            batch.last_offset,
+                            tuple(batch.acknowledge_types),
                             now,
                             error,
                         )

@@ -79,7 +79,7 @@ class FaultyProxies(FaultBook):
                 server.close()
             for client in [*self._open]:
                 client.close()
-            rest = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+            rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             await asyncio.wait(rest, timeout=_PATIENCE_S) if rest else None
             for one in rest:
                 one.cancel()

@@ -225,7 +225,7 @@ class Judgement:
 
     def _judge_repetition(self) -> None:
         for place, deliveries in self._deliveries.items():
-            damaged = [one for one in deliveries if one.fault == "corrupt batch"]
+            damaged = [delivery for delivery in deliveries if delivery.fault == "corrupt batch"]
             # Once, a session that is lost in between may be the cause.
             for first, second, third in zip(damaged, damaged[1:], damaged[2:], strict=False):
                 times = second.at - first.at, third.at - second.at
@@ -290,7 +290,7 @@ class Judgement:
         seen = self._seen(place)
         pairs = [*zip(deliveries, seen, strict=True)]
         # Brokers count a delivery to a process that was killed while it waited, and nobody has seen its response.
-        count = max([len(deliveries), *(one.delivery for one in deliveries)])
+        count = max([len(deliveries), *(delivery.delivery for delivery in deliveries)])
         if count < self.limit:
             self._problem("lost", f"{place}: archived after {count} deliveries")
         elif sum(seen) >= self.limit:
@@ -314,7 +314,7 @@ class Judgement:
     def _seen(self, place: Place) -> list[bool]:
         """For each delivery, whether a program got it."""
         deliveries = self._deliveries[place]
-        times = [one.at for one in deliveries]
+        times = [delivery.at for delivery in deliveries]
         seen = [False] * len(deliveries)
         for entry in self._got[place]:
             for index in range(bisect_right(times, entry.at) - 1, -1, -1):

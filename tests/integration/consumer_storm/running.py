@@ -178,7 +178,7 @@ class Storm:
                 next_look = time.monotonic() + LOOK_S
             if time.monotonic() > next_kill:
                 next_kill = time.monotonic() + chance.uniform(3.0, 8.0)
-                life = chance.choice([one for one in self.lives if not one.was_killed])
+                life = chance.choice([live for live in self.lives if not live.was_killed])
                 self._check(life)
                 if life.diary.stat().st_size < STARTED:
                     continue
@@ -277,8 +277,8 @@ class Storm:
         """Judge what has happened so far, without the ends of records."""
         until = time.monotonic()
         witnesses = [
-            one._replace(entries=[entry for entry in one.entries if entry.at < until])
-            for one in self._witnesses()
+            witness._replace(entries=[entry for entry in witness.entries if entry.at < until])
+            for witness in self._witnesses()
         ]
         acknowledged = [one for one in [*self.proxies.acknowledged] if one.at < until]
         return Judgement(await self._written(), witnesses, [*self.proxies.acquired], acknowledged)

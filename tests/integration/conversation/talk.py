@@ -260,7 +260,7 @@ class Talk:
         asked = DescribeConfigsResource(_GROUP_RESOURCE, name, list(settings))
         self.wait_for(
             lambda: DescribeConfigsRequest([asked]),
-            lambda said: {one.name: one.value for one in said.results[0].configs} == settings,
+            lambda said: {config.name: config.value for config in said.results[0].configs} == settings,
         )
 
     def produce(self, topic: str, sizes: Iterable[int] = (10,), partition: int = 0) -> None:

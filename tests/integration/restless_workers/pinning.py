@@ -21,13 +21,13 @@ class Pinning:
 
     def look(self, rows: Iterable[PartitionProgress], now: float) -> None:
         before, self._since = self._since, {}
-        for one in rows:
-            start = one.start_offset
-            if start is None or (one.window_end or 0) - start <= self._most:
+        for row in rows:
+            start = row.start_offset
+            if start is None or (row.window_end or 0) - start <= self._most:
                 continue
-            place = (one.topic, one.partition)
+            place = (row.topic, row.partition)
             known = before.get(place)
             since = known[1] if known is not None and known[0] == start else now
             self._since[place] = start, since
             if now - since > self.longest_s:
-                self.longest_s, self.longest = now - since, f"{one.topic}[{one.partition}]@{start}"
+                self.longest_s, self.longest = now - since, f"{row.topic}[{row.partition}]@{start}"

@@ -176,7 +176,7 @@ class Storm:
         written: dict[Place, int] = {}
         for topic in (self.scene.plain, self.scene.urgent):
             for number, records in (await records_by_partition(self.scene.bootstrap, topic)).items():
-                written |= {(topic, number, one.offset): int(one.value or b"") for one in records}
+                written |= {(topic, number, record.offset): int(record.value or b"") for record in records}
         letters = [int(one.value or b"") for one in await records_in(self.scene.bootstrap, self.scene.dead)]
         entries = [entry for life in self._crew.lives for entry in read_diary(life.diary)]
         logs = [path.read_text("utf-8", "replace") for path in sorted(self.folder.glob("log-*"))]

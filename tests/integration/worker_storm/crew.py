@@ -45,7 +45,7 @@ class Crew:
 
     @property
     def running(self) -> list[Life]:
-        return [one for one in self.lives if not one.is_over]
+        return [live for live in self.lives if not live.is_over]
 
     def replace_the_dead(self) -> None:
         """Raises AssertionError if a process has died of anything else than a record that kills."""

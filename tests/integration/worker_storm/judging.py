@@ -32,7 +32,9 @@ class Witness:
 
     def __post_init__(self) -> None:
         self.stalls = [
-            (one.at - one.number / 1000, one.at) for one in self.entries if one.event is Event.STALLED
+            (entry.at - entry.number / 1000, entry.at)
+            for entry in self.entries
+            if entry.event is Event.STALLED
         ]
 
 
@@ -62,14 +64,14 @@ class Judgement:
         self._seen: defaultdict[int, list[tuple[list[Witness], float]]] = defaultdict(list)
         """When something was done to a record, and the processes that may have done it."""
         for witness in self.witnesses:
-            for one in witness.entries:
-                if one.event in (Event.BEGAN, Event.SUCCEEDED):
-                    self._seen[one.number].append(([witness], one.at))
-                    self.runs[one.number] += one.event is Event.BEGAN
-                    self.successes[one.number] += one.event is Event.SUCCEEDED
+            for entry in witness.entries:
+                if entry.event in (Event.BEGAN, Event.SUCCEEDED):
+                    self._seen[entry.number].append(([witness], entry.at))
+                    self.runs[entry.number] += entry.event is Event.BEGAN
+                    self.successes[entry.number] += entry.event is Event.SUCCEEDED
         for copy in [*self.retries, *self.dead_letters]:
             self._seen[copy.number].append((self.witnesses, copy.at))
-        self.letters = Counter(one.number for one in self.dead_letters)
+        self.letters = Counter(letter.number for letter in self.dead_letters)
 
     # --- ends
 
@@ -95,7 +97,7 @@ class Judgement:
 
         Nobody knows which of the records that a process has in hand has killed it.
         """
-        messages = {one.number: one.message for one in self.dead_letters}
+        messages = {letter.number: letter.message for letter in self.dead_letters}
         return [
             number
             for number, fate in enumerate(self.fates)
@@ -133,11 +135,11 @@ class Judgement:
         once: list[tuple[float, int, int]] = []
         for index, witness in enumerate(self.witnesses):
             once += [
-                (one.at, one.number, index)
-                for one in witness.entries
-                if one.event is Event.BEGAN
-                and is_ordered(one.number)
-                and (one.attempt, one.deliveries, self.runs[one.number]) == (1, 1, 1)
+                (entry.at, entry.number, index)
+                for entry in witness.entries
+                if entry.event is Event.BEGAN
+                and is_ordered(entry.number)
+                and (entry.attempt, entry.deliveries, self.runs[entry.number]) == (1, 1, 1)
             ]
         latest: defaultdict[tuple[bytes, int | None], int] = defaultdict(lambda: -1)
         within = between = 0
@@ -165,19 +167,19 @@ class Judgement:
             yield f"{within} times a process didn't keep the order of a key"
 
     def report(self) -> str:
-        killed = sum(one.killed_at is not None for one in self.witnesses)
+        killed = sum(witness.killed_at is not None for witness in self.witnesses)
         compared, within, between = self.disorder()
         lines = ["| what happens to the record | records | runs | how they ended |", "|---|---|---|---|"]
         for fate in Fate:
             numbers = [one for one, found in enumerate(self.fates) if found is fate]
             if numbers:
-                runs = sum(self.runs[one] for one in numbers)
-                succeeded = sum(self.successes[one] > 0 for one in numbers)
-                dead = sum(self.letters[one] > 0 for one in numbers)
+                runs = sum(self.runs[number] for number in numbers)
+                succeeded = sum(self.successes[number] > 0 for number in numbers)
+                dead = sum(self.letters[number] > 0 for number in numbers)
                 lines.append(
                     f"| {fate} | {len(numbers):,} | {runs:,} | {succeeded:,} succeeded, {dead:,} dead |"
                 )
-        stalls = sum(len(one.stalls) for one in self.witnesses)
+        stalls = sum(len(witness.stalls) for witness in self.witnesses)
         lines += [
             "",
             f"{len(self.fates):,} records, {len(self.lost())} lost, {len(self.wrong())} ended otherwise than their "
@@ -197,9 +199,9 @@ class Judgement:
 
     def _some(self, numbers: Iterable[int]) -> str:
         return ", ".join(
-            f"{one} ({self.fates[one]}; {self.runs[one]} runs, {self.successes[one]} successes, "
-            f"{self.letters[one]} dead letters)"
-            for one in [*numbers][:10]
+            f"{number} ({self.fates[number]}; {self.runs[number]} runs, {self.successes[number]} successes, "
+            f"{self.letters[number]} dead letters)"
+            for number in [*numbers][:10]
         )
 
 

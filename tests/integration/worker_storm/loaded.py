@@ -26,12 +26,12 @@ def build(bootstrap: str, group: str, topic: str, diary: Diary) -> Worker:
 
     @worker.on_shutdown
     def count() -> None:
-        counts = [one.counts for one in worker.runners]
+        counts = [runner.counts for runner in worker.runners]
         diary.write(
             Event.COUNTED,
-            sum(one.failed for one in counts),
-            sum(one.cancelled for one in counts),
-            sum(one.released + one.lost for one in counts),
+            sum(count.failed for count in counts),
+            sum(count.cancelled for count in counts),
+            sum(count.released + count.lost for count in counts),
         )
 
     return worker

@@ -94,8 +94,10 @@ def keep_diary(worker: Worker, diary: Diary, lock_s: float) -> None:
     def end() -> None:
         for task in beating:
             task.cancel()
-        counts = [one.counts for one in worker.runners]
-        diary.write(Event.COUNTED, sum(one.failed for one in counts), sum(one.cancelled for one in counts))
+        counts = [runner.counts for runner in worker.runners]
+        diary.write(
+            Event.COUNTED, sum(count.failed for count in counts), sum(count.cancelled for count in counts)
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ WAITING = "\tat org.apache.spark.sql.execution.python.streaming.PythonStreamingS
 
 def dump(*queries: str) -> str:
     return "\n".join(
-        f'"stream execution thread for [id = {one}, runId = 1]" #9\n{WAITING}' for one in queries
+        f'"stream execution thread for [id = {query}, runId = 1]" #9\n{WAITING}' for query in queries
     )
 
 

@@ -37,7 +37,7 @@ def test_equal_settings_share_connections_and_the_oldest_are_closed_at_a_limit()
     first = connections(settings("0"))
     assert connections(settings("0")) is first
     others = [connections(settings(str(number))) for number in range(1, 5)]
-    assert len({id(one) for one in others}) == 4
+    assert len({id(other) for other in others}) == 4
     assert connections(settings("0")) is not first
     with pytest.raises(RuntimeError):
         first.submit(log_offsets, first.router, [], EARLIEST)

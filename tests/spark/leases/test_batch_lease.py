@@ -83,7 +83,7 @@ def test_records_are_read_repeatedly_and_accepted_at_the_end(broker: Broker) -> 
         broker.produce("clean", [b"later"])
     with leased(broker, "clean") as rest:
         # Its delivery count isn't checked: a fetch that was still parked may have acquired and released it.
-        assert [(one.first, one.last) for one in rest.ranges] == [(10, 10)]
+        assert [(range_.first, range_.last) for range_ in rest.ranges] == [(10, 10)]
     assert backlog(broker, "clean") == []
 
 
@@ -94,7 +94,7 @@ def test_an_error_in_the_block_releases_them(broker: Broker) -> None:
         raise ZeroDivisionError
     assert backlog(broker, "error") == list(range(10))
     with leased(broker, "error") as held:
-        assert {one.delivery_count for one in held.ranges} == {2}
+        assert {range_.delivery_count for range_ in held.ranges} == {2}
 
 
 def test_max_records_limits_a_lease(broker: Broker) -> None:

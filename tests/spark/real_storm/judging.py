@@ -106,7 +106,7 @@ def judge(storm: Storm) -> Verdict:
 
 def _see_what_is_doubled(storm: Storm, verdict: Verdict, doubled: set[Where]) -> None:
     faults = sorted(storm.ledger.read("crash", "strike"), key=lambda one: float(one["at"]))
-    times = [one["at"] for one in faults]
+    times = [fault["at"] for fault in faults]
     logged = _first_times(_rows_logged(storm.ledger.read("logged")))
     confirmed = _first_times(_rows_confirmed(storm.ledger.read("confirmed")))
     for where in sorted(doubled):
@@ -125,16 +125,18 @@ def _name(fault: dict[str, Any]) -> str:
 
 
 def _rows_logged(events: list[dict[str, Any]]) -> Iterator[tuple[Where, float]]:
-    for one in events:
-        for partitions in one["acquired"].values():
+    for event in events:
+        for partitions in event["acquired"].values():
             for number, flat in partitions.items():
                 for first, count, _ in zip(*[iter(flat)] * 3, strict=True):
-                    yield from (((int(number), at), one["at"]) for at in range(first, first + count))
+                    yield from (((int(number), at), event["at"]) for at in range(first, first + count))
 
 
 def _rows_confirmed(events: list[dict[str, Any]]) -> Iterator[tuple[Where, float]]:
-    for one in events:
-        yield from (((one["partition"], at), one["at"]) for at in range(one["first"], one["last"] + 1))
+    for event in events:
+        yield from (
+            ((event["partition"], at), event["at"]) for at in range(event["first"], event["last"] + 1)
+        )
 
 
 def _first_times(rows: Iterator[tuple[Where, float]]) -> dict[Where, float]:

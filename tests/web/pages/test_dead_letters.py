@@ -159,7 +159,7 @@ def test_the_dry_run_of_a_redrive_counts_by_target_and_leaves_forged_ones(
     assert "Would be written: 1 to orders." in text
     assert "group packers doesn&#39;t read topic payments" in text
     start(console)
-    assert [bytes(one.value or b"") for one in broker.records("orders")] == [b"x"]
+    assert [bytes(record.value or b"") for record in broker.records("orders")] == [b"x"]
     assert broker.records("payments") == []
 
 

@@ -155,8 +155,10 @@ def test_uncertain_readings_are_said_to_be(
     expect(page.locator(".note.warning")).to_contain_text("This reading is uncertain: ")
     expect(page.locator(".note.warning")).to_contain_text(doubt)
     readings = page.locator(".guesses li").all_inner_texts()
-    assert all(others in one for one in readings) or others == readings[0].split()[0], readings
-    assert len({"breaks off" in one for one in readings}) == 1, "only complete readings, if there are any"
+    assert all(others in reading for reading in readings) or others == readings[0].split()[0], readings
+    assert len({"breaks off" in reading for reading in readings}) == 1, (
+        "only complete readings, if there are any"
+    )
 
 
 def test_a_hint_does_not_hide_that_others_fit(console: RunningConsole, page: Page) -> None:

@@ -72,7 +72,7 @@ def test_values_may_be_views() -> None:
 @pytest.mark.parametrize("missing", ["topic", "partition", "offset", "group", "timestamp", "attempts", "due"])
 def test_incomplete_or_damaged_context_is_none(missing: str) -> None:
     headers = CONTEXT.headers()
-    assert read_retry_context([one for one in headers if one[0] != RETRY + missing]) is None
+    assert read_retry_context([header for header in headers if header[0] != RETRY + missing]) is None
     assert (
         read_retry_context([(name, None if name == RETRY + missing else value) for name, value in headers])
         is None

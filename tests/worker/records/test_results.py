@@ -26,7 +26,7 @@ def broker(kshare_broker: Broker) -> Broker:
 
 
 def values(broker: Broker, topic: str = "prices") -> list[bytes | None]:
-    return [one.value for one in broker.records(topic)]
+    return [record.value for record in broker.records(topic)]
 
 
 async def test_results_are_written_in_order_and_then_the_record_is_accepted(broker: Broker) -> None:
@@ -184,14 +184,14 @@ async def test_no_record_of_a_batch_is_accepted_before_its_results_are_written(
     @worker.batch_handler("orders", batch_size=4, batch_wait=1.0)
     async def total(deliveries: Deliveries) -> None:
         is_first = not seen
-        seen.extend(one.value or b"" for one in deliveries)
+        seen.extend(delivery.value or b"" for delivery in deliveries)
         deliveries.publish("prices", b"total", partition=7 if is_first else None)
         match accepts:
             case "all":
                 deliveries.accept_all()
             case "each":
-                for one in deliveries:
-                    one.accept()
+                for delivery in deliveries:
+                    delivery.accept()
             case "last":
                 deliveries[-1].accept()
         if end == "raise":
@@ -230,8 +230,8 @@ async def test_a_part_of_a_batch_publishes_for_the_whole() -> None:
         good.accept_all()
 
     trials = await worker.test_batch([b"1", b"2"])
-    assert [one.outcome for one in trials] == ["accepted", "accepted"]
-    assert [one.value for one in trials[0].results] == [b"total", b"good"]
+    assert [trial.outcome for trial in trials] == ["accepted", "accepted"]
+    assert [result.value for result in trials[0].results] == [b"total", b"good"]
 
 
 async def test_a_batch_that_is_given_up_as_a_whole_publishes_nothing() -> None:
@@ -243,7 +243,7 @@ async def test_a_batch_that_is_given_up_as_a_whole_publishes_nothing() -> None:
         deliveries.reject_all()
 
     trials = await worker.test_batch([b"1", b"2"])
-    assert [(one.outcome, one.results) for one in trials] == [("rejected", [])] * 2
+    assert [(trial.outcome, trial.results) for trial in trials] == [("rejected", [])] * 2
 
 
 def test_plain_functions_publish_from_their_thread() -> None:
@@ -257,7 +257,7 @@ def test_plain_functions_publish_from_their_thread() -> None:
         running_worker.broker.create_topic("prices")
         running_worker.produce("orders", b"1", b"2")
         running_worker.wait_until_settled()
-        assert sorted(one.value or b"" for one in running_worker.records("prices")) == [b"1", b"2"]
+        assert sorted(record.value or b"" for record in running_worker.records("prices")) == [b"1", b"2"]
 
 
 async def test_trials_show_the_results() -> None:
@@ -271,7 +271,9 @@ async def test_trials_show_the_results() -> None:
 
     trial = await worker.test(SampleRecord(value=b"tea", key=b"k"))
     assert trial.outcome == "accepted"
-    assert [(one.topic, one.key, one.value) for one in trial.results] == [("prices", b"k", b"tea")]
+    assert [(result.topic, result.key, result.value) for result in trial.results] == [
+        ("prices", b"k", b"tea")
+    ]
     assert (await worker.test(b"bad")).results == []
 
 
@@ -337,7 +339,7 @@ async def test_idempotent_calls_cannot_publish_but_their_results_can_be_publishe
 
     for _ in range(2):
         trial = await worker.test(SampleRecord(topic="payments", value=b"7"))
-        assert [one.value for one in trial.results] == [b"receipt for 7"]
+        assert [result.value for result in trial.results] == [b"receipt for 7"]
     assert len(runs) == 3
 
 

@@ -74,7 +74,7 @@ async def test_records_that_were_moved_together_become_due_one_by_one(broker: Br
         worker.stop()
     contexts = [read_retry_context(record.headers) for record in broker.records("t.retry.10m")]
     # A copy that was acquired before the worker stopped is copied again.
-    first_dues = {one.offset: one.due_ms for one in reversed(contexts) if one is not None}
+    first_dues = {context.offset: context.due_ms for context in reversed(contexts) if context is not None}
     dues = sorted(first_dues.values())
     assert len({*dues}) == RECORDS
     assert dues[-1] - dues[0] > 60_000
@@ -95,7 +95,7 @@ async def test_all_of_a_huge_batch_is_moved(broker: Broker, monkeypatch: pytest.
         await until(lambda: worker.runners[0].counts.moved == RECORDS)
         worker.stop()
     contexts = [read_retry_context(record.headers) for record in broker.records("t.retry.10m")]
-    assert {one.offset for one in contexts if one is not None} == {*range(RECORDS)}
+    assert {context.offset for context in contexts if context is not None} == {*range(RECORDS)}
 
 
 @pytest.mark.parametrize(("limit", "delivery"), [(2, 2), (3, 2), (5, 3), (10, 5)])
@@ -125,7 +125,7 @@ async def test_copies_that_are_not_due_survive_any_number_of_deliveries(broker: 
             await until(lambda: worker.runners[0].queue.copies == RECORDS)
             worker.stop()
     contexts = [read_retry_context(record.headers) for record in broker.records(later)]
-    assert {(one.offset, one.attempts) for one in contexts if one is not None} == {
+    assert {(context.offset, context.attempts) for context in contexts if context is not None} == {
         (offset, 1) for offset in range(RECORDS)
     }
     assert len(contexts) > RECORDS
@@ -176,7 +176,7 @@ async def test_records_whose_copies_end_without_a_result_too_become_dead_letters
         await until(lambda: worker.runners[0].counts.dead == RECORDS)
         worker.stop()
     assert sorted(attempts) == sorted([1, 2, 3] * 2 * RECORDS)
-    messages = {dict(one.headers)["__dlq.errors.message"] for one in broker.records("dead")}
+    messages = {dict(record.headers)["__dlq.errors.message"] for record in broker.records("dead")}
     assert messages == {b"2 deliveries ended without a result"}
 
 

@@ -167,7 +167,7 @@ def test_a_breaker_that_opens_again_and_again_logs_few_lines(
             running.wait_until(lambda: breaker() == "open")
             is_down = False
             running.wait_until(lambda: breaker() == "closed")
-    lines = [one for one in caplog.messages if "the circuit breaker has changed" in one]
+    lines = [message for message in caplog.messages if "the circuit breaker has changed" in message]
     assert len(lines) < 10
     assert lines[0].endswith("nothing is acquired, and a record is tried every 1 s")
     assert lines[-1].endswith("the latest): it closes, because a record was processed")
@@ -247,7 +247,7 @@ def test_a_record_that_always_hangs_is_handed_back_while_others_are_processed(is
         running.produce("orders", *(b"%d" % number for number in range(40)))
         for _ in range(20):
             running.advance(6)
-        running.wait_until(lambda: [one.value for one in running.records("bad")] == [b"3"])
+        running.wait_until(lambda: [record.value for record in running.records("bad")] == [b"3"])
         assert {*got} == {*range(40)} - {3}
     assert max(tries[number] for number in got) <= (4 if is_batch else 1)
 

@@ -45,7 +45,7 @@ def test_batch_that_takes_longer_than_all_its_deliveries(
         assert running.counts["ship"].lost == 0
     assert runs == {str(number): 1 for number in range(RECORDS)}
     assert deliveries == {1}
-    [first, *_] = [one for one in caplog.records if "gave records back" in one.getMessage()]
+    [first, *_] = [record for record in caplog.records if "gave records back" in record.getMessage()]
     assert first.levelno == logging.WARNING
     assert "raise share.record.lock.duration.ms or the concurrency" in first.getMessage()
 
@@ -65,7 +65,7 @@ def test_handlers_that_outlast_their_locks_use_up_deliveries() -> None:
         running.produce("orders", b"slow 1", b"slow 2", b"1", b"2")
         running.advance(5 * LOCK_S)
         running.wait_until_settled()
-        assert {one.value for one in running.records("dead")} == {b"slow 1", b"slow 2"}
+        assert {record.value for record in running.records("dead")} == {b"slow 1", b"slow 2"}
     assert runs == {"slow 1": 3, "slow 2": 3, "1": 1, "2": 1}
 
 
@@ -92,7 +92,7 @@ def test_failed_records_keep_their_attempts_if_there_are_retry_topics() -> None:
         for _ in range(5):
             running.advance(LOCK_S)
         running.wait_until_settled()
-        assert [one.value for one in running.records("dead")] == [b"0"]
+        assert [record.value for record in running.records("dead")] == [b"0"]
     assert runs == {str(number): 1 for number in range(1, 40)} | {"0": 3}
 
 

@@ -249,7 +249,7 @@ def test_a_filter_that_wants_to_end_the_program_fails_its_record(
     with run_worker(worker) as running:
         running.produce("orders", b"1", b"bad", b"2")
         running.wait_until(lambda: len(got) == 2 and bool(running.records("dead")))
-        assert [one.value for one in running.records("dead")] == [b"bad"]
+        assert [record.value for record in running.records("dead")] == [b"bad"]
 
 
 async def in_a_scope() -> AsyncIterator[int]:
@@ -360,7 +360,7 @@ def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is
 
     with run_worker(shipping(is_wanted, called, is_batch=is_batch)) as running:
         running.produce("orders", b"0", b"1")
-        running.wait_until(lambda: sum(one.lost for one in running.counts.values()) == 1 + is_batch)
+        running.wait_until(lambda: sum(count.lost for count in running.counts.values()) == 1 + is_batch)
     assert "1" not in called
 
 
@@ -384,5 +384,5 @@ def test_records_whose_locks_expire_just_before_the_call_are_not_processed(
     worker = shipping(is_wanted, called, is_batch=is_batch, concurrency=1)
     with run_worker(worker, settings=SHORT_LOCKS) as running:
         running.produce("orders", b"0", b"1")
-        running.wait_until(lambda: sum(one.lost for one in running.counts.values()) >= 1)
+        running.wait_until(lambda: sum(count.lost for count in running.counts.values()) >= 1)
         assert "1" not in called

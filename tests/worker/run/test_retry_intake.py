@@ -38,5 +38,5 @@ def test_a_record_in_a_retry_topic_without_headers(
         assert calls == [b"stray"] * 3
         assert running.counts["fail"].moved == 0
         if dead_letters:
-            assert [one.value for one in running.records("dead")] == [b"stray"]
+            assert [record.value for record in running.records("dead")] == [b"stray"]
     assert "records in retry topics that no worker has written" in caplog.text

@@ -34,7 +34,7 @@ def test_worker_survives_a_delay_function_that_fails(delay: object) -> None:
         running.advance(120)
         running.produce("orders", b"good")
         running.wait_until_settled()
-        assert [one.value for one in running.records("dead")] == [b"bad"]
+        assert [record.value for record in running.records("dead")] == [b"bad"]
     assert got == ["good"]
 
 

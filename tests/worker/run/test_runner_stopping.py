@@ -115,7 +115,7 @@ async def test_many_held_records_are_moved_at_the_end(broker: Broker) -> None:
         raise ValueError
 
     await serve_and_stop(worker, lambda: worker.runners[0].queue.held == count, SOON_S)
-    assert {one.value for one in broker.records("t.retry.10m")} == {b"%d" % n for n in range(count)}
+    assert {record.value for record in broker.records("t.retry.10m")} == {b"%d" % n for n in range(count)}
 
 
 async def test_restarts_while_dead_letters_cannot_be_written_use_one_delivery_each(
@@ -148,7 +148,7 @@ async def test_restarts_while_dead_letters_cannot_be_written_use_one_delivery_ea
         lost = runner.counts.lost
         assert lost == (delivery_count == 5)
     assert calls == [1, 2, 3]  # from the fourth delivery on, it is given up without another call
-    [line] = [one for one in caplog.records if "archived by the broker" in one.getMessage()]
+    [line] = [record for record in caplog.records if "archived by the broker" in record.getMessage()]
     assert (line.levelno, "t[0] (offset 0)" in line.getMessage()) == (logging.ERROR, True)
 
 
@@ -165,7 +165,7 @@ async def test_calls_that_are_cancelled_at_the_end_are_logged(
         await anyio.sleep_forever()
 
     await serve_and_stop(worker, lambda: len(started) == 3, SOON_S)
-    [line] = [one for one in caplog.messages if "before its calls had ended" in one]
+    [line] = [message for message in caplog.messages if "before its calls had ended" in message]
     assert "3 calls cancelled, and the records released" in line
 
 
@@ -188,7 +188,7 @@ async def test_calls_that_a_second_stop_cancels_are_logged_too(
             worker.stop()
             await anyio.sleep(0.1)
             worker.stop()
-    [line] = [one for one in caplog.messages if "before its calls had ended" in one]
+    [line] = [message for message in caplog.messages if "before its calls had ended" in message]
     assert "(it was told to stop again): 3 calls cancelled, and the records released" in line
 
 
@@ -220,7 +220,8 @@ async def test_a_batch_that_is_being_settled_at_the_end_keeps_its_attempts(broke
             await anyio.sleep(0.4)  # longer than drain_timeout
             writes.stop()
     attempts = {
-        one.value: dict(one.headers)["__kshare.retry.attempts"] for one in broker.records("t.retry.10m")
+        record.value: dict(record.headers)["__kshare.retry.attempts"]
+        for record in broker.records("t.retry.10m")
     }
     assert attempts == {b"later": b"0", b"failed": b"1"}
     assert len(broker.records("t.retry.10m")) == 2

@@ -58,7 +58,7 @@ def test_a_batch_that_becomes_full_is_processed_at_once() -> None:
     with run_worker(worker) as running:
         for first in range(0, 60, 5):
             running.produce("orders", *(b"%d" % number for number in range(first, first + 5)))
-        running.wait_until(lambda: [len(one) for one in batches] == [20, 20, 20])
+        running.wait_until(lambda: [len(batch) for batch in batches] == [20, 20, 20])
 
 
 @pytest.mark.lengthy

@@ -40,7 +40,9 @@ def test_there_are_never_more_threads_than_places(backend: str, caplog: pytest.L
         go_on.set()
         running.wait_until(lambda: running.counts["ship"].done == 10)
     told = [
-        one for one in caplog.records if "threads still run functions that were cancelled" in one.getMessage()
+        record
+        for record in caplog.records
+        if "threads still run functions that were cancelled" in record.getMessage()
     ]
     # At once, and the sum of all others.
     assert [one.levelno for one in told] == [logging.ERROR] * 2

@@ -93,7 +93,7 @@ async def test_a_long_run_is_moved_when_other_members_have_filled_the_window(bro
             await until(lambda: first.counts.moved == 1)
             is_over.set()
             runners = [worker.runners[0] for worker in (holder, *others)]
-            await until(lambda: sum(one.counts.done for one in runners) == COUNT)
+            await until(lambda: sum(runner.counts.done for runner in runners) == COUNT)
 
 
 def reach(*looks: tuple[GroupWindow, int, bool]) -> list[int]:

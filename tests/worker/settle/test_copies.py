@@ -52,7 +52,7 @@ async def test_topics_of_copies_take_the_largest_records_of_their_source(
     async with running(worker):
         kshare_broker.produce("orders", [value])
         await until(lambda: worker.runners[0].counts.dead == 1)
-    assert [one.value for one in kshare_broker.records("dead")] == [value]
+    assert [record.value for record in kshare_broker.records("dead")] == [value]
 
 
 def oversized_worker(policy: str) -> Worker:
@@ -85,7 +85,7 @@ def test_a_dead_letter_that_is_too_large_is_held_until_its_topic_takes_it(
         running_worker.broker.set_topic_config("dead", {"max.message.bytes": "10000"})
         running_worker.advance(60)
         running_worker.wait_until_settled()
-        assert [one.value for one in running_worker.records("dead")] == [value]
+        assert [record.value for record in running_worker.records("dead")] == [value]
     assert "raise its max.message.bytes, or set oversized_dead_letters" in caplog.text
 
 
@@ -95,9 +95,9 @@ def test_a_dead_letter_that_is_too_large_can_be_rejected(caplog: pytest.LogCaptu
         running_worker.broker.set_topic_config("dead", {"max.message.bytes": LIMIT})
         running_worker.produce("orders", noise(5000), b"bad", b"good")
         running_worker.wait_until_settled()
-        assert [one.value for one in running_worker.records("dead")] == [b"bad"]
+        assert [record.value for record in running_worker.records("dead")] == [b"bad"]
         assert running_worker.counts["ship"].dead == 2
-    [line] = [one for one in caplog.records if one.levelno == logging.ERROR]
+    [line] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "rejected without a dead letter" in line.getMessage()
     assert "orders[0]@0" in line.getMessage()
 
@@ -153,7 +153,7 @@ def test_a_record_that_is_too_large_for_its_retry_topic_is_held_for_its_next_att
         running_worker.produce("orders", value)
         running_worker.advance(150)
         running_worker.wait_until_settled()
-        assert [one.value for one in running_worker.records("dead")] == [value]
+        assert [record.value for record in running_worker.records("dead")] == [value]
     assert attempts == [1, 2, 3]
 
 

@@ -41,7 +41,7 @@ def test_dead_letters_that_cannot_be_kept_are_tried_again(
         running.wait_until_settled()
     assert max(tried) == 1
     assert len(tried) == refusals + 1
-    assert all(one.levelno <= logging.ERROR for one in caplog.records)
+    assert all(record.levelno <= logging.ERROR for record in caplog.records)
 
 
 @pytest.mark.lengthy
@@ -67,7 +67,7 @@ def test_copies_of_large_records_fit(retry_topics: bool | RetryTopics) -> None:
         for _ in range(4):
             running.advance(1)
         running.wait_until_settled()
-        assert [one.value for one in running.records("dead")] == [value]
+        assert [record.value for record in running.records("dead")] == [value]
 
 
 @pytest.mark.lengthy
@@ -100,7 +100,7 @@ def test_copies_of_a_run_say_so_whoever_writes_them_again() -> None:
         running.stop()
         copies = running.records("jobs.retry.10m")
     assert len(copies) > 2
-    assert all("__kshare.retry.run" in dict(one.headers) for one in copies)
+    assert all("__kshare.retry.run" in dict(copy.headers) for copy in copies)
 
 
 @pytest.mark.lengthy

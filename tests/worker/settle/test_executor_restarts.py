@@ -44,7 +44,7 @@ class Orders:
 
     @property
     def dead(self) -> set[int]:
-        return {int(one.value or b"") for one in self.broker.records("dead")}
+        return {int(record.value or b"") for record in self.broker.records("dead")}
 
     def _new_worker(self) -> Worker:
         worker = Worker(

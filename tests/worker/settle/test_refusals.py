@@ -52,4 +52,6 @@ def test_connection_that_breaks_before_the_acknowledgement(caplog: pytest.LogCap
 
 
 def has_acknowledgements(request: ShareAcknowledgeRequest | ShareFetchRequest) -> bool:
-    return any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions)
+    return any(
+        partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions
+    )

@@ -39,7 +39,7 @@ def a_worker(broker: Broker, **options: Any) -> Worker:
 
 def announced(broker: Broker) -> list[Any]:
     """Values of all records, in order; None for tombstones."""
-    return [None if one.value is None else json.loads(one.value) for one in broker.records(TOPIC)]
+    return [None if record.value is None else json.loads(record.value) for record in broker.records(TOPIC)]
 
 
 def is_announced(broker: Broker) -> bool:
@@ -100,7 +100,7 @@ async def test_work_goes_on_where_it_cannot_be_announced(
         await until(lambda: "can't be announced" in caplog.text)
         monkeypatch.setitem(announcing.ANNOUNCEMENT_TOPIC, "retention.ms", "1000")
         await until(lambda: is_announced(broker))
-    warnings = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1, warnings
     assert f"can't be announced in topic {TOPIC}" in warnings[0]
     assert f"announced in topic {TOPIC} as http://127.0.0.1:" in caplog.text

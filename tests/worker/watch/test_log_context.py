@@ -64,7 +64,7 @@ async def test_lines_of_async_handlers_and_of_threads(
     broker.produce("orders", [b"a", b"b"], partition=1)
     broker.produce("bills", [b"c"])
     async with running(worker):
-        await until(lambda: sum(one.counts.done for one in worker.runners) == 3)
+        await until(lambda: sum(runner.counts.done for runner in worker.runners) == 3)
     for text, offset in (("before a", 0), ("after a", 0), ("after b", 1)):
         assert logged(caplog, text) == [("g", "ship", "orders", 1, offset, 1)]
     assert logged(caplog, "paid c") == [("g", "pay", "bills", 0, 0, 1)]

@@ -170,7 +170,7 @@ async def test_a_batch_is_one_run(broker: Broker, anyio_backend: str) -> None:
         await until(lambda: len(diary.settled) == 3)
     (run,) = diary.runs
     assert run.is_batch
-    assert [one.offset for one in run.deliveries] == [0, 1, 2]
+    assert [delivery.offset for delivery in run.deliveries] == [0, 1, 2]
 
 
 @pytest.mark.lengthy

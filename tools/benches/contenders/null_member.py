@@ -122,9 +122,9 @@ class NullMember:
             self._fetch_size.on_response([len(partition.records or b"") for partition in topic.partitions])
             for partition in topic.partitions:
                 ranges = self._to_accept[partition.partition_index]
-                for one in partition.acquired_records:
-                    ranges.append(AcknowledgementBatch(one.first_offset, one.last_offset, _ACCEPT))
-                    count += one.last_offset - one.first_offset + 1
+                for record in partition.acquired_records:
+                    ranges.append(AcknowledgementBatch(record.first_offset, record.last_offset, _ACCEPT))
+                    count += record.last_offset - record.first_offset + 1
         return count
 
     def acknowledgement(self) -> ShareAcknowledgeRequest:
@@ -133,8 +133,8 @@ class NullMember:
             acknowledging.AcknowledgePartition(
                 number,
                 [
-                    acknowledging.AcknowledgementBatch(one.first_offset, one.last_offset, _ACCEPT)
-                    for one in ranges
+                    acknowledging.AcknowledgementBatch(range_.first_offset, range_.last_offset, _ACCEPT)
+                    for range_ in ranges
                 ],
             )
             for number, ranges in self._to_accept.items()
@@ -147,7 +147,10 @@ class NullMember:
     def on_acknowledged(self, response: ShareAcknowledgeResponse) -> None:
         self._session += 1
         refused = [
-            one.error_code for topic in response.responses for one in topic.partitions if one.error_code
+            partition.error_code
+            for topic in response.responses
+            for partition in topic.partitions
+            if partition.error_code
         ]
         if response.error_code or refused:
             raise RuntimeError(f"ShareAcknowledge: errors {[response.error_code, *refused]}")

@@ -57,7 +57,10 @@ def by_confluent(given: Given) -> None:
             messages = polled(consumer)
             if messages and not seen:
                 meter.on_records()
-            running = {pool.submit(time.sleep, float(one.value() or b"0") / 1000): one for one in messages}
+            running = {
+                pool.submit(time.sleep, float(message.value() or b"0") / 1000): message
+                for message in messages
+            }
             # All have to be acknowledged before the next poll.
             while running:
                 done: set[Future[None]] = wait(running, return_when=FIRST_COMPLETED).done

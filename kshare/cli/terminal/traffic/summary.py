@@ -28,7 +28,7 @@ def show_summary(screen: Screen, summary: Summary) -> None:
         return
     for member in summary.members:
         _show_member(screen, member)
-    show(screen, API_COLUMNS, [api_row(one) for one in summary.apis], API_COLUMNS[1:])
+    show(screen, API_COLUMNS, [api_row(api) for api in summary.apis], API_COLUMNS[1:])
     if summary.undecoded:
         screen.line((f"{summary.undecoded} of {summary.exchanges} exchanges could not be decoded", PROBLEM))
     screen.line(("", ""))

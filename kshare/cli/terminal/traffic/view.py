@@ -83,11 +83,11 @@ class TrafficView:
         self._screen.done()
 
     def findings(self, findings: Iterable[Finding]) -> None:
-        for one in findings:
+        for finding in findings:
             if self._show.is_json:
-                self._json(finding_json(one))
+                self._json(finding_json(finding))
             else:
-                self._line((f"{_clock(one.time)} ", FAINT), *styled(finding_line(one)))
+                self._line((f"{_clock(finding.time)} ", FAINT), *styled(finding_line(finding)))
 
     def note(self, text: str) -> None:
         """Show a message that isn't traffic."""

@@ -87,9 +87,12 @@ async def _try_to_create(info: ClusterInfo, name: str) -> None:
         request,
         lambda response: [
             response_error(
-                one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
+                topic.error_code,
+                f"creating topic {name}",
+                topic.error_message,
+                [Right("Create", "topic", name)],
             )
-            for one in response.topics
+            for topic in response.topics
         ],
     )
 
@@ -97,7 +100,7 @@ async def _try_to_create(info: ClusterInfo, name: str) -> None:
 async def _group_types(info: ClusterInfo) -> dict[str, str]:
     """Empty if we may not list groups."""
     try:
-        return {one.group: one.type for one in await list_groups(info.router, (), ())}
+        return {group.group: group.type for group in await list_groups(info.router, (), ())}
     except NotAuthorized:
         return {}
 
@@ -134,7 +137,7 @@ async def _unread(info: ClusterInfo, group: str, topics: list[str]) -> tuple[str
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             return ()
         offsets = []
-    read = {one.topic for one in offsets if one.start_offset is not None}
+    read = {offset.topic for offset in offsets if offset.start_offset is not None}
     return tuple(topic for topic in topics if topic not in read)
 
 

@@ -17,7 +17,7 @@ _READ, _WRITE = ((AclOperation.READ, "Read"),), ((AclOperation.WRITE, "Write"),)
 def check_topics(facts: AppFacts) -> Iterator[CheckResult]:
     for route in facts.routes:
         if route.patterns and not route.topics:
-            patterns = ", ".join(one.pattern for one in route.patterns)
+            patterns = ", ".join(pattern.pattern for pattern in route.patterns)
             yield warning(f"handler {route.name}", f"no topic matches {patterns} yet")
     for topic in source_topics(facts.routes):
         yield from _source(facts, topic)

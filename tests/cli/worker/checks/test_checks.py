@@ -47,7 +47,7 @@ def findings(results: Any) -> list[tuple[CheckLevel, str, str]]:
 
 def only(results: Any, level: CheckLevel, check: str, text: str) -> tuple[str, ...]:
     """Assert that there is one such finding; returns what to do about it."""
-    (found,) = [one for one in results if one.level is not CheckLevel.OK]
+    (found,) = [result for result in results if result.level is not CheckLevel.OK]
     assert (found.level, found.check) == (level, check)
     assert text in found.text
     todo: tuple[str, ...] = found.todo
@@ -96,7 +96,7 @@ def test_own_topics_that_are_missing_are_created_if_that_is_allowed() -> None:
     topics = {"orders": TopicFacts(2), "dead": TopicFacts()}
     given = facts({"dead_letters": "dead"}, topics=topics)
     assert findings(check_topics(given)) == []
-    assert "the worker will create it" in [one.text for one in check_topics(given)][-1]
+    assert "the worker will create it" in [topic.text for topic in check_topics(given)][-1]
     refused = facts({"dead_letters": "dead"}, topics={**topics, "dead": TopicFacts(not_created="no right")})
     only(
         check_topics(refused),
