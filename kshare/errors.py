@@ -217,7 +217,7 @@ class OversizedBatchError(CorruptBatchError):
 
 
 class AcknowledgeError(KshareError):
-    """Records can't be acknowledged any more: their acknowledgement was already sent, or their lock was lost."""
+    """Records can no longer be acknowledged: their acknowledgement was already sent, or their lock was lost."""
 
 
 class ConsumerClosed(KshareError):
@@ -267,7 +267,7 @@ class DeliveryFailed(KshareError):
 
 
 class ProducerFenced(BrokerError):
-    """A newer producer has the same transactional id. This one can't write any more: close it."""
+    """A newer producer has the same transactional id. This one can no longer write: close it."""
 
 
 class CommitUnknown(ConnectionLost, RequestTimedOut):

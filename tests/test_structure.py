@@ -14,7 +14,8 @@ TESTS = ROOT / "tests"
 MODULES = sorted(TESTS.rglob("test_*.py"))
 
 SUBJECTS = {
-    ".": "api compiling docs forbid_skips glossary imports packaging requirements structure typing uncompiled walk",
+    ".": "api compiling docs forbid_skips glossary imports packaging requirements structure typing uncompiled "
+    "vocabulary walk",
     "broker/shares": "cold_partitions competing many_nodes",
     "capture": "loopback",
     "cli": "bombs console_guide door entry group_health guide input json layout leaving locked_doors out_of_reach "

@@ -50,7 +50,7 @@ log = logging.getLogger("kshare.client")
 TakenT = TypeVar("TakenT")
 TopicPartition = tuple[str, int]
 BootstrapServers = str | Iterable[str] | None
-_BURST_S = 0.005
+_SLICE_S = 0.005
 _LATE_RESPONSES = (
     "group %s: left, but a broker that records came from didn't respond within close_timeout (%g s); what it doesn't "
     "know to be acknowledged, it redelivers when it notices that the connection is closed"
@@ -283,11 +283,11 @@ class AsyncConsumer(Generic[RecordT_co]):
         check_max_records(records)
         self._held().set_most(records)
 
-    def _burst_size(self) -> int:
+    def _slice_size(self) -> int:
         """Check for expired locks; return how many records may be handed out before other tasks have to run."""
         holdings = self._held()
         holdings.book.check_leases()
-        return holdings.processing_rate.within(_BURST_S)
+        return holdings.processing_rate.within(_SLICE_S)
 
     def _check_leases(self) -> None:
         self._opened().book.check_leases()
@@ -543,7 +543,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer.next_batch,
         consumer._take_urgent,
         consumer._open_batch,
-        consumer._burst_size,
+        consumer._slice_size,
         consumer._check_leases,
         consumer._most_delivered,
         consumer._on_lock_lost,

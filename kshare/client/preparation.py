@@ -38,7 +38,7 @@ from kshare.errors import CorruptBatchError, RequestTimedOut
 
 AT_ONCE = 16
 """How many records of a batch are deserialized concurrently."""
-_MAX_BURST_MS = 5
+_MAX_SLICE_MS = 5
 """After this time, other tasks get a chance to run."""
 
 
@@ -120,12 +120,12 @@ class Preparer:
         """Deserialize one record after another. A helper does the same when this task has to wait."""
         if helpers:
             tasks.start_soon(self._work, unread, prepared, tasks, helpers - 1)
-        until = coarse_clock.coarse_ms() + _MAX_BURST_MS
+        until = coarse_clock.coarse_ms() + _MAX_SLICE_MS
         while (record := unread.next()) is not None:
             prepared.results[record.offset] = await self._deserialize(record)
             if coarse_clock.coarse_ms() > until:
                 await checkpoint()
-                until = coarse_clock.coarse_ms() + _MAX_BURST_MS
+                until = coarse_clock.coarse_ms() + _MAX_SLICE_MS
 
     async def _deserialize(self, record: ShareRecord) -> tuple[Any, Any] | _Failure:
         part: RecordPart = "key"

@@ -16,7 +16,7 @@ class ConsumerSource(NamedTuple):
     take_urgent: Callable[[int], Coroutine[Any, Any, ShareBatch | None]]
     """A batch that waits and was delivered more often than this, if there is one. Waits for its deserialization."""
     open_batch: Callable[[], Coroutine[Any, Any, None]]
-    burst_size: Callable[[], int]
+    slice_size: Callable[[], int]
     check_leases: Callable[[], None]
     """Renew and release what has to be, and count as lost what has expired. While a response is awaited, nobody else
     does."""

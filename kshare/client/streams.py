@@ -27,7 +27,7 @@ from kshare.fast.awaiting import NextRecord, RecordIterator
 from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
-_MAX_BURST_MS = 50
+_MAX_SLICE_MS = 50
 """After this time, other tasks get a chance to run even after few records: the user's code has blocked the event loop,
 and locks may have expired meanwhile."""
 _accept = ACCEPT
@@ -45,7 +45,7 @@ class BatchSource(Protocol):
         """Wait until the inbox has an opened batch. Also lets other tasks run."""
         ...
 
-    def burst_size(self) -> int:
+    def slice_size(self) -> int:
         """Check for expired locks; return how many records may be handed out before other tasks have to run."""
         ...
 
@@ -224,7 +224,7 @@ class Inbox:
         return max([*self._parked], key=lambda one: one.delivery_count, default=None)
 
     def unpark(self, iterator: BatchIterator) -> bool:
-        """Take it out, in any thread. False if it isn't in there any more."""
+        """Take it out, in any thread. False if it is no longer in there."""
         try:
             self._parked.remove(iterator)
         except ValueError:
@@ -367,8 +367,8 @@ class RecordStream(RecordIterator):
         is_overtaken = False
         if self._left == 0 or coarse_clock.coarse_ms() > self._until:
             await checkpoint()
-            self._left = self._source.burst_size()
-            self._until = coarse_clock.coarse_ms() + _MAX_BURST_MS
+            self._left = self._source.slice_size()
+            self._until = coarse_clock.coarse_ms() + _MAX_SLICE_MS
             is_overtaken = self._source.most_delivered() > self._inbox.delivery_count
         self._left -= 1
         record = None if is_overtaken else self._inbox.next_held()

@@ -28,7 +28,7 @@ NOT_ALL_ARRIVED = (
 
 
 def given_up_earlier(count: int, group: str) -> str:
-    """For chosen dead letters that the group doesn't deliver any more."""
+    """For chosen dead letters that the group no longer delivers."""
     return (
         f"group {group} has given up {counted(count, 'dead letter')} in earlier runs, after as many deliveries as it "
         "allows"

@@ -30,7 +30,7 @@ class LetterStates:
     """The states of a topic's dead letters in one group."""
 
     starts: Mapping[int, int]
-    """By partition: all dead letters before this offset are settled, or were given up: brokers don't tell any more."""
+    """By partition: all dead letters before this offset are settled, or were given up: brokers no longer tell."""
     beyond: frozenset[tuple[int, int]]
     """Partition and offset of dead letters at or after the start that are settled."""
     given_up: frozenset[tuple[int, int]]

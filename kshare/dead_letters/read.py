@@ -184,7 +184,7 @@ async def open_letters(
 
 
 async def count_given_up(router: Router, topic: str, selection: Selection, states: LetterStates) -> int:
-    """How many of the selected dead letters the group doesn't deliver any more."""
+    """How many of the selected dead letters the group no longer delivers."""
     if not states.given_up:
         return 0
     offsets_of: dict[TopicPartition, list[int]] = defaultdict(list)

@@ -59,7 +59,7 @@ class Start:
     writer: RecordWriter
     mover: LetterMover
     given_up: int
-    """How many of the chosen dead letters the group doesn't deliver any more."""
+    """How many of the chosen dead letters the group no longer delivers."""
     delivery_limit: int
     """Of the group."""
 

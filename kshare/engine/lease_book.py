@@ -333,7 +333,7 @@ class LeaseBook:
         self._reports.lost(lease, reason, self.holder.unread(lease) if lease.undecided else ())
 
     def _on_oversized_lost(self, lease: Lease, reason: LossReason) -> None:
-        """If its lock can't be kept, or the next delivery is the last one, don't acquire it any more."""
+        """If its lock can't be kept, or the next delivery is the last one, no longer acquire it."""
         left = self.unseen.left(lease.delivery_count)
         if reason == "expired" or left <= 1:
             self.unseen.stop(lease.partition)

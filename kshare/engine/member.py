@@ -379,7 +379,7 @@ class GroupMember:
         return leader is not None and leader[0] != node
 
     def _on_topic_deleted(self, deleted: TopicDeleted) -> None:
-        """The topic was deleted, or recreated with another id: records acquired from it can't be settled any more."""
+        """The topic was deleted, or recreated with another id: records acquired from it can no longer be settled."""
         name = deleted.name or deleted.topic_id.hex()
         self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
         for node in self._nodes.values():

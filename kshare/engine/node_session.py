@@ -195,7 +195,7 @@ class NodeSession:
         self._abort(cause, ConnectionLost.__name__)
 
     def lose_topic(self, topic_id: bytes) -> None:
-        """Records of this topic can't be settled any more."""
+        """Records of this topic can no longer be settled."""
         for partition in [partition for partition in self.partition_acks if partition[0] == topic_id]:
             self._book.lose(self.partition_acks[partition], "topic")
 

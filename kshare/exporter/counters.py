@@ -44,7 +44,7 @@ class GroupCounters:
         """When the first reading was taken."""
 
     def update(self, now: Snapshot) -> None:
-        """Add what happened since the previous reading. Forgets groups that don't exist any more."""
+        """Add what happened since the previous reading. Forgets groups that no longer exist."""
         known = {one.group for one in now.groups}
         self._groups = {group: one for group, one in self._groups.items() if group in known}
         for group in now.groups:

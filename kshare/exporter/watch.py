@@ -4,7 +4,7 @@ Readings have an interval of their own, instead of being taken when somebody scr
 depend on the number of scrapers and autoscalers, pages are served at once whatever the cluster does, and counters and
 rates come from readings at regular intervals.
 
-If readings fail, the last report is dropped after three intervals: a number that doesn't change any more looks like a
+If readings fail, the last report is dropped after three intervals: a number that no longer changes looks like a
 group that does nothing.
 """
 

@@ -1,4 +1,4 @@
-"""Reuses record objects: if the reference count shows that the last but one isn't used any more, it becomes the next.
+"""Reuses record objects: if the reference count shows that the last but one is no longer used, it becomes the next.
 
 Gains: a record of a batch takes 22 ns instead of 42. Creating a record takes as long as reading it.
 To take it out: let `BatchIterator._blank` in `client/record.py` always make a new one, and

@@ -19,7 +19,7 @@ from kshare.net.running_loop import running_asyncio_loop
 
 try:
     import sniffio
-except ModuleNotFoundError:  # anyio doesn't need it any more
+except ModuleNotFoundError:  # anyio no longer needs it
     sniffio = None  # type: ignore[assignment]
 
 

@@ -34,7 +34,7 @@ class NewRecord(NamedTuple):
     """Milliseconds since 1970."""
 
     def checked(self) -> NewRecord:
-        """The record with contents that the caller can't change any more. Raises ConfigError if it can't be written.
+        """The record with contents that the caller can no longer change. Raises ConfigError if it can't be written.
 
         Bytes aren't copied. Of a memoryview, all bytes are taken, whatever its items are.
         """

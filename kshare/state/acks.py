@@ -316,7 +316,7 @@ class PartitionAcks:
         return [AckOutcome(self.partition, tuple(sorted(ranges)), error, given_up=given_up)]
 
     def on_no_response(self) -> list[AckOutcome]:
-        """No response: the outcome is open, and the records can't be acknowledged any more."""
+        """No response: the outcome is open, and the records can no longer be acknowledged."""
         ranges, self._under_way, self._sent, self._part = self._under_way, [], [], None
         self._translate(_SENT_TO_LOST)
         return [AckOutcome(self.partition, tuple(ranges), 0, is_open=True)] if ranges else []

@@ -168,8 +168,8 @@ class ClusterView:
             return None
         if now - self._requested_at > 2 * self._refresh_times.max_pause:
             self._pause = 0.0
-        doubled = max(self._refresh_times.min_pause, 2 * self._pause)
-        self._pause = min(doubled, self._refresh_times.max_pause)
+        longer = max(self._refresh_times.min_pause, 2 * self._pause)
+        self._pause = min(longer, self._refresh_times.max_pause)
         self._requested_at = now
         if self._is_outdated or now >= self._refresh_at:
             names = self._names | {

@@ -15,7 +15,7 @@ Acknowledgements don't wait for it.
 
 Such a broker may never have records again. That is a defect of Kafka 4.2 to 4.4: if records are deleted up to an offset
 within a producer batch, a fetch in record-limit mode may acquire records below that offset, and from then on the broker
-reads for this group at an offset that its log doesn't have any more. It forgets this, and reads the group's stored
+reads for this group at an offset that its log no longer has. It forgets this, and reads the group's stored
 state, when the group's last session with it has ended and the connection of that session is closed. So, after `REOPEN`
 early responses in a row, the session should be opened again, if nothing is held: at most every `REOPEN_S`, and less
 often if that doesn't help.

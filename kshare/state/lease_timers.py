@@ -60,7 +60,7 @@ class Due:
     renew: list[Lease] = field(default_factory=list)
     release: list[Lease] = field(default_factory=list)
     not_renewable: list[Lease] = field(default_factory=list)
-    """Leases that won't be renewed any more; reported once, before they are lost."""
+    """Leases that will no longer be renewed; reported once, before they are lost."""
 
 
 class LeaseTimers:

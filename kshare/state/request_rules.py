@@ -5,7 +5,7 @@ A session has one request under way, so what goes first holds up the rest. The f
     rule         | applies when                                                 | request
     -------------+--------------------------------------------------------------+-----------------------
     renewals     | locks are to be renewed                                      | acknowledge: renewals
-    unassigned   | partitions that aren't wanted any more have acknowledgements | acknowledge: of these
+    unassigned   | partitions that are no longer wanted have acknowledgements   | acknowledge: of these
     partitions   | partitions are to be added and there is room for records, or | fetch
                  | the last ones are to be forgotten                            |
     awaited      | somebody waits for acknowledgements to be confirmed          | acknowledge: all
@@ -47,7 +47,7 @@ class Situation(NamedTuple):
     has_decided: bool = False
     """There are acknowledgements or renewals to send, and the session is open."""
     has_unassigned: bool = False
-    """And some leases belong to partitions that aren't wanted any more."""
+    """And some leases belong to partitions that are no longer wanted."""
     has_changes: bool = False
     """The broker still has to add or to forget partitions."""
     forgets_all: bool = False
@@ -85,7 +85,7 @@ REQUEST_RULES = (
     # Sent with a fetch, what they release would be acquired again.
     RequestRule(
         "unassigned",
-        "partitions that aren't wanted any more have acknowledgements",
+        "partitions that are no longer wanted have acknowledgements",
         Action.SETTLE_UNASSIGNED,
         lambda now: now.has_decided and now.has_unassigned,
     ),

@@ -83,14 +83,14 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._open_batch,
                 self._open_urgent,
                 self._take_turn,
-                lambda: self._burst_size,
+                lambda: self._slice_size,
                 self._source.most_delivered,
                 lambda: self._call(lambda: None),
                 self._source.inbox,
             )
         )
         self._turn = asyncio.Lock()
-        self._burst_size = 1
+        self._slice_size = 1
         """How many records may be handed out before the event loop has to run again."""
 
     def __enter__(self) -> Self:
@@ -188,7 +188,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _look_around(self) -> None:
         """In the event loop."""
         self._opened().clear()
-        self._burst_size = self._source.burst_size()
+        self._slice_size = self._source.slice_size()
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
@@ -290,7 +290,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _hand_over(self, call: _BatchCall, batch: AnyBatch) -> None:
         assert self._decisions is not None, "only an open consumer fetches"
         settle_through(batch, self._decisions)
-        self._burst_size = self._source.burst_size()
+        self._slice_size = self._source.slice_size()
         if call.is_over:
             self._source.inbox.park(iter(batch))
         elif call.deliver is not None:

@@ -11,7 +11,7 @@ from kshare.sync.settlements cimport Settlements
 cdef class OpenedBatch:
     cdef public Settlements decisions
     cdef BatchIterator walk
-    cdef Py_ssize_t burst_left
+    cdef Py_ssize_t slice_left
     cdef object _source, _unfinished, _iterating, _record_loops, _lock
 
 

@@ -38,7 +38,7 @@ class BlockingSource(NamedTuple):
     """The same with one that was delivered more often than this, if there is one. Doesn't wait for one to arrive."""
     take_turn: Callable[[], None]
     """Let the event loop run, without waiting."""
-    burst_size: Callable[[], int]
+    slice_size: Callable[[], int]
     """How many records may be handed out before the event loop has to run again."""
     most_delivered: Callable[[], int]
     """The highest delivery count of what waits to be opened; 0 if nothing does. It may be lost meanwhile."""
@@ -56,8 +56,8 @@ class OpenedBatch:
         "_record_loops",
         "_source",
         "_unfinished",
-        "burst_left",
         "decisions",
+        "slice_left",
         "walk",
     )
 
@@ -66,7 +66,7 @@ class OpenedBatch:
 
     def __init__(self, source: BlockingSource) -> None:
         self.walk: BatchIterator | None = None
-        self.burst_left = 0
+        self.slice_left = 0
         """How many records may be handed out before the event loop has to run."""
         self._source = source
         self._unfinished: deque[ShareRecord | ShareBatch] = deque()
@@ -81,7 +81,7 @@ class OpenedBatch:
     def open(self, decisions: DecisionQueue) -> None:
         """The consumer has been opened. What loops of a former opening had in hand is lost."""
         self.decisions = decisions
-        self.walk, self.burst_left = None, 0
+        self.walk, self.slice_left = None, 0
         self._unfinished.clear()
         self._iterating.clear()
         self._record_loops.clear()
@@ -103,12 +103,12 @@ class OpenedBatch:
 
     def begin(self, loop: object, *, takes_records: bool) -> None:
         self.require_turn()
-        burst_size = self._source.burst_size()  # Python code, which a signal may interrupt: not with the lock
+        slice_size = self._source.slice_size()  # Python code, which a signal may interrupt: not with the lock
         with self._lock:
             self._iterating[loop] = threading.current_thread()
             if takes_records:
                 if not self._record_loops:
-                    self.burst_left = burst_size
+                    self.slice_left = slice_size
                     self._unpark()
                 self._record_loops.add(loop)
                 self._source.inbox.attend(True)
@@ -171,7 +171,7 @@ class OpenedBatch:
             walk = self.walk
             if walk is not None and self._source.most_delivered() > walk.delivery_count:
                 self._source.open_urgent(self._walk_through, walk.delivery_count)
-        self.burst_left = self._source.burst_size()
+        self.slice_left = self._source.slice_size()
 
     def _walk_through(self, batch: ShareBatch) -> None:
         """Before the rest of the batch that is open now, if there is one."""
@@ -320,8 +320,8 @@ class RecordLoop(BlockingLoop):
         opened = self._opened
         while True:
             walk = opened.walk
-            if walk is not None and opened.burst_left > 0:
-                opened.burst_left -= 1
+            if walk is not None and opened.slice_left > 0:
+                opened.slice_left -= 1
                 record = walk.next_held()
                 if record is not None:
                     return record

@@ -170,7 +170,7 @@ class _Lane:
         self._frames = frames
         self._unsent: deque[memoryview] = deque()
         self.is_full = False
-        """The sink doesn't take any more for now."""
+        """The sink no longer takes for now."""
 
     def read(self) -> None:
         """Forwards what has arrived. In the middle of a frame it tries again: the rest mostly follows at once."""

@@ -24,7 +24,7 @@ READABLE, WRITABLE = EVENT_READ, EVENT_WRITE
 
 _IDLE_S = 0.005
 """How long to wait for the next event before other tasks run, and before forwarded bytes are inspected."""
-_BURST_S = 0.02
+_SLICE_S = 0.02
 """How long other tasks wait at most while events keep coming."""
 _UNSEEN_S = 0.05
 """How long inspection is put off at most while events keep coming."""
@@ -43,7 +43,7 @@ class SocketLoop:
         while True:
             if not self._unseen:
                 await anyio.wait_readable(self._selector)
-            self._move(monotonic() + _BURST_S)
+            self._move(monotonic() + _SLICE_S)
             await checkpoint()
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ def _longest_first(one: KnownRun) -> float:
 def _known(
     process: FleetProcess, taken: Iterable[str], at: float, before: KnownProcess | None
 ) -> KnownProcess:
-    """One that doesn't respond any more, and isn't announced, is still known as what it was `before`."""
+    """One that no longer responds, and isn't announced, is still known as what it was `before`."""
     url, announced, told = str(process.url), process.announced, process.told
     identity = announced.announcement.identity if announced else None
     groups = [handler.group for handler in announced.announcement.handlers] if announced else []

@@ -139,7 +139,7 @@ def _masked(data: bytes, hints: HintTexts) -> LoadedMessage:
     if seen == read[: len(seen)]:
         return LoadedMessage(read, len(data))
     masked = LoadedMessage(seen, len(data), is_masked=True)
-    name_message(masked, hints)  # without its secrets, a message may not fit the hints any more
+    name_message(masked, hints)  # without its secrets, a message may no longer fit the hints
     return masked
 
 

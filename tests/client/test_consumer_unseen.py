@@ -194,7 +194,7 @@ async def test_what_short_runs_archive_is_named(limit: int, caplog: pytest.LogCa
 
 @pytest.mark.lengthy
 async def test_closing_releases_records_of_partitions_that_are_paused() -> None:
-    """They aren't in the session any more, so its end doesn't release them: they stayed locked for 30 s."""
+    """They are no longer in the session, so its end doesn't release them: they stayed locked for 30 s."""
     with Broker(topics={"orders": 1, "others": 1}) as broker:
         broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
         broker.produce("orders", [b"x"] * 10)

@@ -63,7 +63,7 @@ class System(Protocol):
         ...
 
     def close(self) -> None:
-        """It isn't used any more."""
+        """It is no longer used."""
         ...
 
 

@@ -20,7 +20,7 @@ class JournalLog:
         self.frames: list[Written] = []
         self.claims = 0
         self.fenced_below = 0
-        """Writers with a lower number can't append any more."""
+        """Writers with a lower number can no longer append."""
         self._end = 0
 
     def claim(self) -> int:

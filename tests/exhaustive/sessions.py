@@ -114,7 +114,7 @@ class Member:
             else:
                 await self.holdings.wait_for_batch(self._request_more)
 
-    def burst_size(self) -> int:
+    def slice_size(self) -> int:
         self.book.check_leases()
         return 1
 

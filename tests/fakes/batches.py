@@ -50,7 +50,7 @@ class Batches:
     def bring(self, batch: ShareBatch) -> None:
         self._batches.append(batch)
 
-    def burst_size(self) -> int:
+    def slice_size(self) -> int:
         return 2
 
     def most_delivered(self) -> int:

@@ -131,7 +131,7 @@ async def test_a_kept_stop_iteration_keeps_its_record() -> None:
     """Compiled, on Python 3.12 and later, one StopIteration object is reused for all records that nobody catches."""
 
     class Long(Batches):
-        def burst_size(self) -> int:
+        def slice_size(self) -> int:
             return 100
 
     stream = Long(batch(0, 5)).records()
@@ -152,7 +152,7 @@ async def test_tracebacks_keep_no_caller_alive() -> None:
     """A StopIteration that is raised repeatedly would otherwise collect the frames of all callers."""
 
     class Long(Batches):
-        def burst_size(self) -> int:
+        def slice_size(self) -> int:
             return 100
 
     stream = Long(batch(0, 20)).records()

@@ -1,4 +1,4 @@
-"""Makes places in logs whose records don't exist any more, as compaction leaves them."""
+"""Makes places in logs whose records no longer exist, as compaction leaves them."""
 
 from __future__ import annotations
 

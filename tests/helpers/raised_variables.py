@@ -11,7 +11,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 def kept_errors(tree: ast.AST, let_go: frozenset[str] = frozenset()) -> Iterator[ast.expr]:
     """What is raised, and is in a variable still when it leaves the function.
 
-    `let_go`: variables that aren't set any more then, because an `except` or a `finally` around it deletes them.
+    `let_go`: variables that are no longer set then, because an `except` or a `finally` around it deletes them.
     """
     if isinstance(tree, ast.Raise) and tree.exc is not None and _is_kept(tree.exc, let_go):
         yield tree.exc

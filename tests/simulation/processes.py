@@ -81,7 +81,7 @@ class Process:
             self.note(self.name, line)
 
     def kill(self) -> None:
-        """It can't tell anybody anything any more."""
+        """It can no longer tell anybody anything."""
         self.note(self.name, "killed")
         self.was_killed = True
         self.network.kill()

@@ -114,7 +114,7 @@ class Transactions:
         return Counter(f"transactions {said}" for said in self.said.values())
 
     def tell(self, value: bytes, produced: Produced) -> None:
-        if produced.offset >= 0:  # the broker may not know it any more, of a duplicate
+        if produced.offset >= 0:  # the broker may no longer know it, of a duplicate
             self.told[value] = produced.partition, produced.offset
 
     def contradictions(self, visible: Mapping[bytes, Sequence[Place]], lost: Set[bytes]) -> list[str]:

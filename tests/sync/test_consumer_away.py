@@ -597,7 +597,7 @@ def test_interrupts_at_any_time_hand_out_no_delivery_twice_and_strand_none(
         in_hand.clear()
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    # What is on its way to user code as that is interrupted is redelivered when it isn't renewed any more. Compiled,
+    # What is on its way to user code as that is interrupted is redelivered when it is no longer renewed. Compiled,
     # implicit loops have no such moment.
     lasts_s = 300.0 if is_implicit and is_compiled(loops) else 2.0
     try:

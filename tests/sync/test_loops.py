@@ -222,7 +222,7 @@ def opened_batch(
             open_batch=open_batch,
             open_urgent=open_urgent,
             take_turn=lambda: None,
-            burst_size=lambda: 2,
+            slice_size=lambda: 2,
             most_delivered=lambda: max((one.delivery_count for one in waiting), default=most_delivered),
             apply_decisions=lambda: None,
             inbox=inbox,

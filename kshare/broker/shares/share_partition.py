@@ -284,7 +284,7 @@ class SharePartition:
         return True
 
     def _archive_available(self, end: int) -> None:
-        """Archive available records before this offset, which the log doesn't have any more."""
+        """Archive available records before this offset, which the log no longer has."""
         for batch in self.window.between(self.window.start, end - 1):
             if batch.records is None and batch.last >= end and batch.whole.state is RecordState.AVAILABLE:
                 batch.split()

@@ -121,7 +121,7 @@ class _Mark:
 
     is_settled: bool | None = None
     is_given_up: bool | None = None
-    """Also None if brokers don't tell any more whether it was settled or given up."""
+    """Also None if brokers no longer tell whether it was settled or given up."""
     moved_to: str | None = None
     """Where it is now, if it was settled because it was moved, and its copy was read."""
     told: str | None = None

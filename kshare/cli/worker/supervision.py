@@ -5,7 +5,8 @@
     the first one is running     | the others are started
     the first one ends before    | give up: the others would probably end like it
     ends with exit code 0        | it has stopped itself: it isn't started again
-    crashes                      | started again after a pause: 1 s, doubled up to 30 s, until it has lived a minute
+    crashes                      | started again after a pause: 1 s, then twice as long each time, up to 30 s,
+                                 | until it has lived a minute
     can't run (a ConfigError)    | not started again; the others go on
     outlives its time to stop    | killed
 

@@ -163,7 +163,7 @@ class MarkKeeper:
             )
 
     async def stop(self) -> None:
-        """The query is stopped: store what is known at the end, and that it doesn't run any more."""
+        """The query is stopped: store what is known at the end, and that it no longer runs."""
         try:
             await self._store(is_last=True)
         except KshareError as error:

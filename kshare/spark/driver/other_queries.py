@@ -108,7 +108,7 @@ async def _marks(
 
 
 def newest_mark(texts: Mapping[TopicPartition, CommittedText]) -> QueryMark | None:
-    """All topics of a query have its mark, but those that it doesn't read any more have an older one."""
+    """All topics of a query have its mark, but those that it no longer reads have an older one."""
     marks = (QueryMark.from_text(text.text) for text in texts.values())
     return max(
         (mark for mark in marks if mark is not None), key=lambda mark: (mark.begun, mark.beat), default=None

@@ -161,7 +161,7 @@ class RangeHoldings:
         """Does nothing: the code that waits for records checks for failures."""
 
     def drop_expired(self) -> None:
-        """Drop what mustn't be planned any more: its lock expired while this process or its machine was suspended.
+        """Drop what must no longer be planned: its lock expired while this process or its machine was suspended.
 
         The session's task detects that, too, but may run later than the planning.
         """

@@ -2,7 +2,7 @@
 
 Each frame is a file, and its name is its number. A frame is written to a temporary file and then linked to its name, so
 it is either complete or not there. All of them are in a subfolder, which a new runner renames: whatever an older runner
-tries to write then, it doesn't find the folder any more.
+tries to write then, it no longer finds the folder.
 
 A driver that is started on another machine doesn't find the journal, and nobody else remembers what is in it.
 """

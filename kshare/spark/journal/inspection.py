@@ -59,7 +59,7 @@ class FoundJournal:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """How many staged records were written to their topics again, and how many don't exist any more."""
+    """How many staged records were written to their topics again, and how many no longer exist."""
 
     written: int = 0
     missing: int = 0

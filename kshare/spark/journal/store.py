@@ -34,13 +34,13 @@ class JournalStore(Protocol):
     async def append(self, data: bytes, expected: int) -> int:
         """Write a frame; it is durable when this returns. Returns its number.
 
-        `expected`: the number of the last frame that the caller knows. Raises JournalFenced if this store can't write
-        any more since another one claimed it.
+        `expected`: the number of the last frame that the caller knows. Raises
+        JournalFenced if this store can no longer write since another one claimed it.
         """
         ...
 
     async def trim(self, before: int) -> None:
-        """Delete the frames before this number. They aren't needed any more."""
+        """Delete the frames before this number. They are no longer needed."""
         ...
 
 

@@ -1,7 +1,7 @@
 """A journal in a Kafka topic of its own, with one partition: as durable as the records, and fenced by the brokers.
 
 The writer is a `FencedWriter`: once a new runner has written its claim, the partition's leader refuses every append of
-an older one, however long that one was suspended. Frames that aren't needed any more are deleted with DeleteRecords.
+an older one, however long that one was suspended. Frames that are no longer needed are deleted with DeleteRecords.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kshare.spark.journal.store import JournalError, JournalFenced
 from kshare.surroundings import wall_time
 
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
-"""Frames are deleted when they aren't needed any more, and never by age or size."""
+"""Frames are deleted when they are no longer needed, and never by age or size."""
 _CREATED_S = 30.0
 """A topic exists once CreateTopics has said so, even if brokers still report it as unknown for a while."""
 _TRIES = 10

@@ -52,7 +52,7 @@ class HandlerOptions:
     the reason, and keeps the record; if it raises, the record is held, and the function called again later. None: such
     records are only rejected; brokers since Kafka 4.4 can write dead letters by themselves."""
     dead_letters_after: float | None = None
-    """A record that was written longer ago than this isn't processed any more, whether it is new or retried: it becomes
+    """A record that was written longer ago than this is no longer processed, whether it is new or retried: it becomes
     a dead letter, or is rejected without `dead_letters`. None: age doesn't matter."""
     oversized_dead_letters: OversizedDeadLetters = "hold"
     """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held

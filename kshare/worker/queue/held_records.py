@@ -17,7 +17,7 @@ NumberT = TypeVar("NumberT", int, float)
 TopicPartition = tuple[str, int]
 
 _UNTIDY = 64
-"""So many entries that aren't needed any more are never worth removing."""
+"""So many entries that are no longer needed are never worth removing."""
 
 
 class HeldBack(Generic[T]):

@@ -291,7 +291,7 @@ class WorkQueue:
         return self._held.over_budget()
 
     def leave(self, item: Item) -> bool:
-        """It isn't processed any more. Returns whether the next record of its lane is ready now.
+        """It is no longer processed. Returns whether the next record of its lane is ready now.
 
         While it is held for another attempt, or its handler goes on, its lane stays closed.
         """

@@ -100,10 +100,10 @@ class Delivery:
         self.is_waiting = False
         """Whether it waits for a thread."""
         self.is_cancelled = False
-        """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
+        """Whether the result is no longer wanted: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""
         self.is_over = False
-        """Whether its handler has ended: tasks and threads that it has left behind can't decide anything any more."""
+        """Whether its handler has ended: tasks and threads that it has left behind can no longer decide anything."""
         self.results: list[Result] | None = None
         """What the handler has published, until it is written."""
         self.batch_results: BatchResults | None = None

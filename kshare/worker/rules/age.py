@@ -1,4 +1,4 @@
-"""`dead_letters_after`: records that are too old aren't processed any more. Pure."""
+"""`dead_letters_after`: records that are too old are no longer processed. Pure."""
 
 from __future__ import annotations
 

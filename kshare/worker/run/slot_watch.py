@@ -108,7 +108,7 @@ class SlotWatch:
         return going
 
     def give_up(self, slot: Slot, deliveries: list[Delivery]) -> None:
-        """Its handler goes on, and can't settle anything any more. Others of the same key wait for its end."""
+        """Its handler goes on, and can no longer settle anything. Others of the same key wait for its end."""
         slot.is_given_up = True
         for delivery in deliveries:
             delivery.is_over = True

@@ -1,7 +1,7 @@
 """Moves records out of the way: a copy is written and confirmed, and only then the record is settled.
 
-So a record is never lost: if the copy isn't confirmed, the record isn't settled. It is doubled only if the worker dies,
-or the lock is lost, between the two steps; or if a write was made whose confirmation was lost.
+So a record is never lost: if the copy isn't confirmed, the record isn't settled. There are two of it only if the
+worker dies, or the lock is lost, between the two steps; or if a write was made whose confirmation was lost.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class Copies:
     def _settle_dead(self, delivery: Delivery) -> None:
         """Its dead letter is written."""
         # If brokers write dead letters for the group, rejecting would make a second one.
-        is_doubled = self._limits.writes_dead_letters
-        self._settle(delivery.record.accept if is_doubled else delivery.record.reject, delivery)
+        would_be_two = self._limits.writes_dead_letters
+        self._settle(delivery.record.accept if would_be_two else delivery.record.reject, delivery)
 
     async def _settle_oversized(self, topic: str, delivery: Delivery, headers: list[Header]) -> bool:
         """The topic doesn't take the dead letter: do what the user has chosen. Returns False if nothing was settled."""

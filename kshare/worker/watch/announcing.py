@@ -26,7 +26,7 @@ log = logging.getLogger("kshare.worker")
 
 ANNOUNCED_EVERY_S = 60.0
 _FIRST_RETRY_S = 2.0
-"""How long after a failure it is tried again. Each time, this is doubled."""
+"""How long after a failure it is tried again. Then twice as long each time."""
 _WRITE_S = 10.0
 """How long announcing may take."""
 _TOMBSTONE_S = 2.0

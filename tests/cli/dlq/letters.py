@@ -31,7 +31,7 @@ def letter(
 ) -> None:
     """Write a dead letter of GROUP, unless another is named, to partition `at`, as another program might.
 
-    Its record doesn't exist any more, if it wasn't written before.
+    Its record no longer exists, if it wasn't written before.
     """
     if origin is not None and origin[0] != GRAVE:
         lose(broker, *origin[:2], origin[2] + 1)

@@ -44,7 +44,7 @@ def test_each_query_is_judged_alone() -> None:
 
 
 def test_the_newest_mark_counts() -> None:
-    """Topics that the query doesn't read any more keep an older one."""
+    """Topics that the query no longer reads keep an older one."""
     texts = {
         ("orders", 0): CommittedText(9, mark(80, begun=4).to_text()),
         ("returns", 0): CommittedText(9, mark(90, begun=4).to_text()),

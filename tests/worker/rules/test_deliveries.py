@@ -154,7 +154,7 @@ async def test_copies_that_are_not_due_are_released_at_the_end_without_further_c
 
 @pytest.mark.lengthy
 async def test_records_whose_copies_end_without_a_result_too_become_dead_letters(broker: Broker) -> None:
-    """The record and two copies, each delivered twice: then it isn't chance any more."""
+    """The record and two copies, each delivered twice: then it is no longer chance."""
     worker = Worker(
         broker.bootstrap,
         group="g",
