@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kshare.fast.uncleared import uncleared
+from kshare.fast.uninitialized import uninitialized
 from kshare.net.stream import Stream
 from kshare.protocol.frames import FrameSplitter
 
@@ -26,7 +26,7 @@ class FrameReader:
         self._stream = stream
         self._splitter = FrameSplitter(limit)
         self._on_bytes = on_bytes
-        self._chunk = uncleared(CHUNK)
+        self._chunk = uninitialized(CHUNK)
         self._rest = memoryview(b"")
         """The rest of a large frame: the memory still to be filled."""
 
@@ -59,5 +59,5 @@ class FrameReader:
         # A copy, since small frames are views of it: a kept frame shouldn't keep the whole chunk alive.
         frames = list(self._splitter.feed(bytes(self._chunk[:count])))
         if self._splitter.missing >= _MIN_REST:
-            self._rest = self._splitter.begin_rest(uncleared)
+            self._rest = self._splitter.begin_rest(uninitialized)
         return frames

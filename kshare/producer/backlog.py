@@ -8,7 +8,7 @@ that a batch that was given up is written after all, by a request that was late.
 up together, and the coordinator gives the next epoch.
 
 Whether a batch may have been written doesn't follow from the last error alone. It may have been as soon as one attempt
-had no response, or one that brokers also give after they have appended a batch (see `verdicts`); no later response
+had no response, or one that brokers also give after they have appended a batch (see `outcomes`); no later response
 proves the contrary.
 """
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
+from kshare.producer.batch_outcomes import BatchOutcome
 from kshare.producer.failures import BatchFailure, Failures
 from kshare.producer.records import (
     BLOCK_RECORD_MEMORY,
@@ -33,7 +34,6 @@ from kshare.producer.records import (
     Produced,
 )
 from kshare.producer.schedule import Schedule
-from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
 
@@ -339,21 +339,21 @@ class Backlog:
             timestamp = append_time if append_time >= 0 else send.record.timestamp
             send.succeed(Produced(batch.topic, batch.partition, offset, timestamp))
 
-    def settle(self, batch: PendingBatch, verdict: BatchVerdict, error: KshareError, now: float) -> None:
+    def settle(self, batch: PendingBatch, outcome: BatchOutcome, error: KshareError, now: float) -> None:
         """An attempt has failed."""
-        if verdict in (BatchVerdict.RETRY_OPEN, BatchVerdict.REFUSED_OPEN):
+        if outcome in (BatchOutcome.RETRY_OPEN, BatchOutcome.REFUSED_OPEN):
             batch.may_be_written = True
         is_untouched = not batch.may_be_written
         is_numbered_here = not self._settings.is_transactional
-        if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
+        if outcome in (BatchOutcome.RETRY, BatchOutcome.RETRY_OPEN):
             self.postpone(batch, now, str(error))
-        elif verdict is BatchVerdict.DUPLICATE and batch.may_be_written:
+        elif outcome is BatchOutcome.DUPLICATE and batch.may_be_written:
             self.confirm(batch, -1, -1)
-        elif verdict in (BatchVerdict.RENUMBER, BatchVerdict.DUPLICATE) and is_untouched and is_numbered_here:
+        elif outcome in (BatchOutcome.RENUMBER, BatchOutcome.DUPLICATE) and is_untouched and is_numbered_here:
             self._begin_epoch(self._waiting[batch.topic, batch.partition])
             self._discard_payload(batch)
             self.postpone(batch, now, str(error))
-        elif verdict is BatchVerdict.SPLIT and is_untouched and len(batch.records) > 1:
+        elif outcome is BatchOutcome.SPLIT and is_untouched and len(batch.records) > 1:
             self._split(batch)
         else:
             self.give_up(batch, error)

@@ -26,10 +26,10 @@ from kshare.errors import (
 )
 from kshare.net.permissions import Right
 from kshare.producer.backlog import ProducerIdentity
+from kshare.producer.batch_outcomes import BatchOutcome, is_fencing, outcome_of
 from kshare.producer.records import NewRecord
 from kshare.producer.settings import WriterSettings
 from kshare.producer.transactions import TransactionLink
-from kshare.producer.verdicts import BatchVerdict, is_fencing, verdict_on
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -38,7 +38,7 @@ from kshare.surroundings import wall_time
 
 _ALL_REPLICAS = -1
 _DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-_MAY_BE_WRITTEN = {BatchVerdict.RETRY_OPEN, BatchVerdict.REFUSED_OPEN}
+_MAY_BE_WRITTEN = {BatchOutcome.RETRY_OPEN, BatchOutcome.REFUSED_OPEN}
 _CLAIM_S = 600.0
 _UNKNOWN_S = 10.0
 """How long a topic may be unknown before it counts as deleted."""
@@ -102,7 +102,7 @@ class FencedWriter:
             try:
                 response = await self._router.ask(leader, request, self._errors_of, deadline)
             except BrokerError as error:
-                may_be_written = before or verdict_on(error.code, is_transactional=True) in _MAY_BE_WRITTEN
+                may_be_written = before or outcome_of(error.code, is_transactional=True) in _MAY_BE_WRITTEN
                 raise
             self._found, self.topic_id = found, topic_id
             return self._written_at(response)

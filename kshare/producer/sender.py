@@ -1,7 +1,7 @@
 """Sends batches: finds out which are ready, sends each to the leader of its partition, and takes down the outcome.
 
 One task finds out what is ready, and starts another one for each request. There is one request with a partition at a
-time, so its records are written in order. What errors mean is decided in `verdicts`, what happens to a batch in
+time, so its records are written in order. What errors mean is decided in `outcomes`, what happens to a batch in
 `backlog`.
 """
 
@@ -27,11 +27,11 @@ from kshare.errors import (
 from kshare.net.connection import Connection
 from kshare.net.permissions import Right, missing_right, refusal
 from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, copy_of
+from kshare.producer.batch_outcomes import BatchOutcome, outcome_of
 from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopics
 from kshare.producer.transaction_state import Transaction
 from kshare.producer.transactions import TransactionLink
-from kshare.producer.verdicts import BatchVerdict, verdict_on
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -205,26 +205,26 @@ class BatchSender:
         transaction: Transaction | None,
     ) -> None:
         deadline = anyio.current_time() + limit
-        verdict = BatchVerdict.RETRY
+        outcome = BatchOutcome.RETRY
         try:
             if self.link.name is not None:
                 await self.link.add(transaction, ((batch.topic, batch.partition) for batch in batches))
             connection = await self._router.pool.connection(node, purpose=_PURPOSE, timeout=limit)
             if self.link.name is not None:
                 self.link.require(transaction)  # its batches must not get into the next one
-            verdict = BatchVerdict.RETRY_OPEN
+            outcome = BatchOutcome.RETRY_OPEN
             response = await self._ask(connection, self._request(batches, payloads, limit), deadline)
         except ProducerFenced as error:
-            self._settle(batches, BatchVerdict.REFUSED, error)
+            self._settle(batches, BatchOutcome.REFUSED, error)
             self.stop(error)
         except (ConnectionLost, RequestTimedOut, UnreadableResponse) as error:
             self._forget_leaders(batches)
-            self._settle(batches, verdict, error)
+            self._settle(batches, outcome, error)
         except EncodeError as error:  # before anything was sent
-            self._settle(batches, BatchVerdict.REFUSED, error)
+            self._settle(batches, BatchOutcome.REFUSED, error)
         except KshareError as error:
-            is_open = verdict is BatchVerdict.RETRY_OPEN
-            self._settle(batches, BatchVerdict.REFUSED_OPEN if is_open else BatchVerdict.REFUSED, error)
+            is_open = outcome is BatchOutcome.RETRY_OPEN
+            self._settle(batches, BatchOutcome.REFUSED_OPEN if is_open else BatchOutcome.REFUSED, error)
         else:
             self._on_response(batches, response)
         self._advance()
@@ -257,33 +257,33 @@ class BatchSender:
             row = results.get((batch.topic, batch.partition))
             if row is None:
                 problem = KshareError("the broker's response doesn't mention the partition")
-                self._settle([batch], BatchVerdict.RETRY_OPEN, problem)
+                self._settle([batch], BatchOutcome.RETRY_OPEN, problem)
             else:
                 self._on_result(batch, row)
 
     def _on_result(self, batch: PendingBatch, row: PartitionProduceResponse) -> None:
         if not self.backlog.has(batch):
             return  # given up meanwhile
-        verdict = verdict_on(row.error_code, is_transactional=self.link.name is not None)
-        if verdict is BatchVerdict.WRITTEN and row.base_offset < 0:
+        outcome = outcome_of(row.error_code, is_transactional=self.link.name is not None)
+        if outcome is BatchOutcome.WRITTEN and row.base_offset < 0:
             problem = KshareError("the broker's response has neither an error nor an offset")
-            self._settle([batch], BatchVerdict.RETRY_OPEN, problem)
-        elif verdict is BatchVerdict.WRITTEN:
+            self._settle([batch], BatchOutcome.RETRY_OPEN, problem)
+        elif outcome is BatchOutcome.WRITTEN:
             self.backlog.confirm(batch, row.base_offset, row.log_append_time_ms)
-        elif verdict is BatchVerdict.FENCED:
+        elif outcome is BatchOutcome.FENCED:
             error = self.link.fenced(row.error_code)
-            self._settle([batch], BatchVerdict.REFUSED, error)
+            self._settle([batch], BatchOutcome.REFUSED, error)
             self.stop(error)
         else:
-            if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
+            if outcome in (BatchOutcome.RETRY, BatchOutcome.RETRY_OPEN):
                 self._forget_leaders([batch])
-            self._settle([batch], verdict, self._error(batch, row))
+            self._settle([batch], outcome, self._error(batch, row))
 
-    def _settle(self, batches: Iterable[PendingBatch], verdict: BatchVerdict, error: KshareError) -> None:
+    def _settle(self, batches: Iterable[PendingBatch], outcome: BatchOutcome, error: KshareError) -> None:
         now = anyio.current_time()
         for batch in batches:
             if self.backlog.has(batch):
-                self.backlog.settle(batch, verdict, error, now)
+                self.backlog.settle(batch, outcome, error, now)
 
     def _forget_leaders(self, batches: Iterable[PendingBatch]) -> None:
         for batch in batches:

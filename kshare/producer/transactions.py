@@ -17,9 +17,9 @@ from kshare.admin.routing import CoordinatorKind, ResponseError, Router, respons
 from kshare.errors import BrokerError, CommitUnknown, KshareError, ProducerFenced
 from kshare.net.permissions import Right
 from kshare.producer.backlog import ProducerIdentity
+from kshare.producer.batch_outcomes import is_fencing
 from kshare.producer.settings import WriterSettings
 from kshare.producer.transaction_state import Place, Transaction, TransactionState
-from kshare.producer.verdicts import is_fencing
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import (

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from time import time
 
-from kshare.fast.uncleared import uncleared
+from kshare.fast.uninitialized import uninitialized
 
 _ROOM = 4 * 1024 * 1024
 _CHUNK = 256 * 1024
@@ -33,7 +33,7 @@ _Piece = tuple[See, memoryview, int, int, float]
 class InspectionQueue:
     def __init__(self) -> None:
         _keep_freed_memory()
-        self._room = uncleared(_ROOM)
+        self._room = uninitialized(_ROOM)
         self._used = 0
         self._pieces: deque[_Piece] = deque()
         self._bytes = 0
@@ -49,7 +49,7 @@ class InspectionQueue:
     def receive(self, source: socket.socket) -> memoryview:
         """Receives into memory that isn't overwritten as long as there is a view of it."""
         if _ROOM - self._used < _CHUNK:
-            self._room = uncleared(_ROOM)
+            self._room = uninitialized(_ROOM)
             self._used = 0
         first = self._used
         self._used += source.recv_into(self._room[first:], _CHUNK)

@@ -9,8 +9,8 @@ import pytest
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
 from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
+from kshare.producer.batch_outcomes import BatchOutcome
 from kshare.producer.records import NewRecord, PendingBlock, PendingSend, Produced
-from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch, read_batches
 
@@ -87,19 +87,19 @@ def test_retried_batch_is_the_same_and_comes_after_a_pause() -> None:
     made = backlog()
     add(made, b"a")
     batch, sent = take(made)
-    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
+    made.settle(batch, BatchOutcome.RETRY_OPEN, LOST, 10.0)
     add(made, b"b")  # doesn't join what may have been written
     assert made.ready(10.0) == []
     again, resent = take(made, 12.0)
     assert (again, stamp(resent), resent.record_count) == (batch, stamp(sent), 1)
 
 
-@pytest.mark.parametrize("verdict", [BatchVerdict.REFUSED, BatchVerdict.REFUSED_OPEN])
-def test_number_of_a_batch_that_was_given_up_is_not_used_again(verdict: BatchVerdict) -> None:
+@pytest.mark.parametrize("outcome", [BatchOutcome.REFUSED, BatchOutcome.REFUSED_OPEN])
+def test_number_of_a_batch_that_was_given_up_is_not_used_again(outcome: BatchOutcome) -> None:
     made = backlog(batch_bytes=60)
     add(made, b"a" * 30, b"b" * 30)
     batch, _ = take(made)
-    made.settle(batch, verdict, REFUSED, 10.0)
+    made.settle(batch, outcome, REFUSED, 10.0)
     assert stamp(take(made)[1]) == (7, 1, 0)
 
 
@@ -114,7 +114,7 @@ def test_number_that_was_never_sent_is_used() -> None:
 def test_refusal_is_raised_as_it_is_and_again_for_each_record() -> None:
     made = backlog()
     one, two = add(made, b"a", b"b")
-    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.REFUSED, REFUSED, 10.0)
     caught = []
     for send in (one, two):
         with pytest.raises(BrokerError, match=r"writing to t\[0\]: INVALID_RECORD") as raised:
@@ -128,22 +128,22 @@ def test_refusal_after_a_lost_response_is_open() -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
+    made.settle(batch, BatchOutcome.RETRY_OPEN, LOST, 10.0)
     take(made, 20.0)
-    made.settle(batch, BatchVerdict.REFUSED, REFUSED, 20.0)
+    made.settle(batch, BatchOutcome.REFUSED, REFUSED, 20.0)
     with pytest.raises(DeliveryFailed, match=r"t\[0\]: the record may have been written") as raised:
         send.result()
     assert (raised.value.topic, raised.value.partition, raised.value.is_open) == ("t", 0, True)
 
 
 @pytest.mark.parametrize(
-    ("verdict", "is_open"), [(BatchVerdict.RETRY, False), (BatchVerdict.RETRY_OPEN, True)]
+    ("outcome", "is_open"), [(BatchOutcome.RETRY, False), (BatchOutcome.RETRY_OPEN, True)]
 )
-def test_expired_batch_says_whether_it_may_be_written(verdict: BatchVerdict, is_open: bool) -> None:
+def test_expired_batch_says_whether_it_may_be_written(outcome: BatchOutcome, is_open: bool) -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, verdict, LOST, 59.99)
+    made.settle(batch, outcome, LOST, 59.99)
     assert not made.expire(59.99)
     assert made.wake_at() == 60.0
     assert made.expire(60.0)
@@ -164,7 +164,7 @@ def test_batch_with_unexpected_number_gets_the_next_epoch() -> None:
     made = backlog()
     add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, BatchVerdict.RENUMBER, REFUSED, 10.0)
+    made.settle(batch, BatchOutcome.RENUMBER, REFUSED, 10.0)
     assert stamp(take(made, 20.0)[1]) == (7, 1, 0)
 
 
@@ -172,9 +172,9 @@ def test_batch_with_unexpected_number_that_may_be_written_is_given_up() -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
+    made.settle(batch, BatchOutcome.RETRY_OPEN, LOST, 10.0)
     take(made, 20.0)
-    made.settle(batch, BatchVerdict.RENUMBER, REFUSED, 20.0)
+    made.settle(batch, BatchOutcome.RENUMBER, REFUSED, 20.0)
     with pytest.raises(DeliveryFailed, match="may have been written"):
         send.result()
 
@@ -183,14 +183,14 @@ def test_large_batch_is_split_in_order_until_one_record_is_too_large() -> None:
     made = backlog()
     sends = add(made, b"a", b"b", b"c")
     add(made, b"d", now=9.0)
-    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.SPLIT, REFUSED, 10.0)
     first, sent = take(made)
     assert ([record.value for record in sent], stamp(sent)) == ([b"a", b"b"], (7, 1, 0))
     made.confirm(first, 0, -1)
-    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.SPLIT, REFUSED, 10.0)
     last, sent = take(made)
     assert ([record.value for record in sent], stamp(sent)) == ([b"c"], (7, 2, 0))
-    made.settle(last, BatchVerdict.SPLIT, REFUSED, 10.0)
+    made.settle(last, BatchOutcome.SPLIT, REFUSED, 10.0)
     with pytest.raises(BrokerError):
         sends[2].result()
     assert [record.value for record in take(made)[1]] == [b"d"]
@@ -220,7 +220,7 @@ def test_block_is_a_batch_of_its_own_with_one_outcome() -> None:
 def test_split_block_is_done_when_all_of_it_is_written() -> None:
     made = backlog()
     pending = block(made, b"a", b"b", b"c")
-    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.SPLIT, REFUSED, 10.0)
     first, sent = take(made)
     assert ([record.value for record in sent], stamp(sent)) == ([b"a"], (7, 1, 0))
     made.confirm(first, 20, -1)
@@ -235,8 +235,8 @@ def test_split_block_is_done_when_all_of_it_is_written() -> None:
 def test_block_fails_if_any_part_of_it_does() -> None:
     made = backlog()
     pending = block(made, b"a", b"b")
-    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
-    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.REFUSED, REFUSED, 10.0)
     assert pending.is_done
     made.confirm(take(made)[0], 0, -1)
     with pytest.raises(BrokerError):
@@ -250,7 +250,7 @@ def test_failure_in_a_transaction_gives_everything_up() -> None:
     (two,) = add(made, b"b", partition=1)
     batch, other = made.ready(10)
     assert stamp(next(iter(read_batches(made.take(batch))))) == (7, 0, 0)
-    made.settle(batch, BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
+    made.settle(batch, BatchOutcome.REFUSED_OPEN, REFUSED, 10.0)
     assert (one.is_done, two.is_done, made.has(other)) == (True, True, False)
     with pytest.raises(DeliveryFailed, match=r"t\[1\]: the record was not written \(the transaction failed"):
         two.result()
@@ -263,7 +263,7 @@ def test_used_up_epochs_need_another_producer_id() -> None:
     made = backlog()
     made.identity = ProducerIdentity(7, 2**15 - 1)
     add(made, b"a")
-    made.settle(take(made)[0], BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.REFUSED_OPEN, REFUSED, 10.0)
     assert made.identity is None
     add(made, b"b")
     assert made.ready(20.0) == []
@@ -276,19 +276,19 @@ def test_duplicate_is_written_only_if_it_may_have_been_sent_before() -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, BatchVerdict.DUPLICATE, REFUSED, 10.0)  # another batch has this number
+    made.settle(batch, BatchOutcome.DUPLICATE, REFUSED, 10.0)  # another batch has this number
     assert not send.is_done
     batch, sent = take(made, 20.0)
     assert stamp(sent) == (7, 1, 0)
-    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 20.0)
-    made.settle(take(made, 30.0)[0], BatchVerdict.DUPLICATE, REFUSED, 30.0)
+    made.settle(batch, BatchOutcome.RETRY_OPEN, LOST, 20.0)
+    made.settle(take(made, 30.0)[0], BatchOutcome.DUPLICATE, REFUSED, 30.0)
     assert send.result().offset == -1
 
 
 def test_failure_is_told_until_its_records_are_seen() -> None:
     made = backlog()
     one, two = add(made, b"a", b"b")
-    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchOutcome.REFUSED, REFUSED, 10.0)
     with pytest.raises(BrokerError):
         one.result()
     assert isinstance(made.failures.tell(None, 0), BrokerError)

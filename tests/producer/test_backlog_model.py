@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
 from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
+from kshare.producer.batch_outcomes import BatchOutcome, outcome_of
 from kshare.producer.records import NewRecord, PendingSend
-from kshare.producer.verdicts import BatchVerdict, verdict_on
 from kshare.protocol.error_codes import ErrorCode
 from tests.fakes.model_log import ModelLog, Refused
 
@@ -110,12 +110,12 @@ class Producing(RuleBasedStateMachine):
                     log.append(payload)
             else:
                 self.late.append((batch.partition, payload))
-            self.backlog.settle(batch, BatchVerdict.RETRY_OPEN, LOST, self.now)
+            self.backlog.settle(batch, BatchOutcome.RETRY_OPEN, LOST, self.now)
 
     @rule()
     def there_is_no_connection(self) -> None:
         for batch, _, _ in self._requests():
-            self.backlog.settle(batch, BatchVerdict.RETRY, LOST, self.now)
+            self.backlog.settle(batch, BatchOutcome.RETRY, LOST, self.now)
 
     @precondition(lambda self: self.late)
     @rule(which=st.integers(0))
@@ -185,11 +185,11 @@ class Producing(RuleBasedStateMachine):
         return [(batch, self.logs[batch.partition], self.backlog.take(batch)) for batch in batches]
 
     def _response(self, batch: PendingBatch, code: ErrorCode, offset: int = -1) -> None:
-        verdict = verdict_on(code, is_transactional=False)
-        if verdict is BatchVerdict.WRITTEN:
+        outcome = outcome_of(code, is_transactional=False)
+        if outcome is BatchOutcome.WRITTEN:
             self.backlog.confirm(batch, offset, -1)
         else:
-            self.backlog.settle(batch, verdict, BrokerError(code, "writing to t"), self.now)
+            self.backlog.settle(batch, outcome, BrokerError(code, "writing to t"), self.now)
 
     def _deliver(self, late: tuple[int, bytes]) -> None:
         partition, payload = late

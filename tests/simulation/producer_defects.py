@@ -10,10 +10,10 @@ from anyio.lowlevel import checkpoint
 from kshare.errors import CommitUnknown, DeliveryFailed, ProducerFenced
 from kshare.producer import backlog, transactions
 from kshare.producer.backlog import Backlog
+from kshare.producer.batch_outcomes import BatchOutcome
 from kshare.producer.client import Producer
 from kshare.producer.failures import Failures
 from kshare.producer.transaction_runner import TransactionRunner
-from kshare.producer.verdicts import BatchVerdict
 from kshare.producer.writer import RecordWriter
 from tests.simulation.planting import Defect, nothing, replace
 
@@ -85,8 +85,8 @@ def fenced_commits_succeed() -> None:
 def retries_get_new_numbers() -> None:
     settle = Backlog.settle
 
-    def renumber(self: Any, batch: Any, verdict: BatchVerdict, error: Any, now: float) -> None:
-        if verdict is BatchVerdict.RETRY_OPEN and not self._settings.is_transactional:
+    def renumber(self: Any, batch: Any, outcome: BatchOutcome, error: Any, now: float) -> None:
+        if outcome is BatchOutcome.RETRY_OPEN and not self._settings.is_transactional:
             self._begin_epoch(self._waiting[batch.topic, batch.partition])
             self._discard_payload(batch)
         settle(self, batch, verdict, error, now)

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 
 
-class BatchVerdict(Enum):
+class BatchOutcome(Enum):
     """Each is about one attempt. `Backlog` remembers what earlier ones have left open."""
 
     WRITTEN = auto()
@@ -76,21 +76,21 @@ _BEFORE_APPENDING = (
 )
 
 
-def verdict_on(code: int, *, is_transactional: bool) -> BatchVerdict:
+def outcome_of(code: int, *, is_transactional: bool) -> BatchOutcome:
     """The meaning of the error code of a partition in a ProduceResponse."""
     if code == ErrorCode.NONE:
-        return BatchVerdict.WRITTEN
+        return BatchOutcome.WRITTEN
     if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-        return BatchVerdict.DUPLICATE
+        return BatchOutcome.DUPLICATE
     if code not in _BEFORE_APPENDING:
-        return BatchVerdict.RETRY_OPEN if code in RETRIABLE else BatchVerdict.REFUSED_OPEN
+        return BatchOutcome.RETRY_OPEN if code in RETRIABLE else BatchOutcome.REFUSED_OPEN
     if code in RETRIABLE:
-        return BatchVerdict.RETRY
+        return BatchOutcome.RETRY
     if code in _FENCED and is_transactional:
-        return BatchVerdict.FENCED
+        return BatchOutcome.FENCED
     if code in _UNNUMBERED or code in _FENCED:
-        return BatchVerdict.RENUMBER
-    return BatchVerdict.SPLIT if code in _TOO_LARGE else BatchVerdict.REFUSED
+        return BatchOutcome.RENUMBER
+    return BatchOutcome.SPLIT if code in _TOO_LARGE else BatchOutcome.REFUSED
 
 
 def is_fencing(code: int) -> bool:

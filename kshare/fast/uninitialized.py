@@ -19,5 +19,5 @@ if _take is not None:
     _take.restype, _take.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
 
 
-def uncleared(size: int) -> memoryview:
+def uninitialized(size: int) -> memoryview:
     return memoryview(bytearray(size) if _take is None or not fast.IS_ON else _take(None, size))
