@@ -33,6 +33,7 @@ def runs(members: int, records: int, faults: int) -> list[Run]:
     return [
         Run("sessions", SessionSizes(**size, releases=0), SessionSystem, sessions.modelled),
         Run("settling", SettlingSizes(**size), SettlingSystem, settling.modelled),
+        Run("settling-in-turn", SettlingSizes(**size, at_once=1), SettlingSystem, settling.modelled),
         Run("journal", CustodySizes(**size), CustodySystem, custody.modelled),
         Run("rows", CustodySizes(**size, has_journal=False), CustodySystem, custody.modelled),
         Run("takeover", TakeoverSizes(**size), TakeoverSystem, takeover.modelled),

@@ -56,6 +56,8 @@ class SettlingSizes:
     members: int = 2
     records: int = 3
     faults: int = 2
+    at_once: int = 2
+    """How many records a worker has at once."""
     failures: int = 2
     """How often handlers raise. With two, a record becomes a dead letter."""
 
@@ -89,7 +91,7 @@ class Ours:
         self.limits = ShareLimits()
         options = HandlerOptions(
             group="group",
-            concurrency=2,
+            concurrency=system.sizes.at_once,
             retry=Retry(attempts=2, delay=_AGAIN_S),
             dead_letters="dead",
             breaker=None,
@@ -103,7 +105,7 @@ class Ours:
         async with anyio.create_task_group() as tasks:
             pipeline.keep_calls.tasks = tasks
             work = SlotWork(self.route, pipeline, self, clock=self.loop.time, wants=pipeline.changed)
-            self.slots = Slots(tasks, 2, work.run)
+            self.slots = Slots(tasks, self._system.sizes.at_once, work.run)
             self.elsewhere = SettlingTasks("handler", pipeline, tasks)
             self.watch = SlotWatch(pipeline, self.slots, self.route, self.elsewhere, self.loop.time)
             self.draining = Draining(
@@ -234,7 +236,7 @@ class SettlingSystem:
         free = next((offset for offset, state in enumerate(self.states) if state == "free"), None)
         for ours in self.ours:
             name = ours.name
-            if free is not None and not ours.is_stopping and len(self._held_by(name)) < 2:
+            if free is not None and not ours.is_stopping and len(self._held_by(name)) < self.sizes.at_once:
                 yield Event(f"{name} gets record {free}")
             if ours.acks is not None and (ours.acks.is_under_way or ours.acks.has_decided):
                 yield Event(f"the broker responds {name}'s acknowledgements")

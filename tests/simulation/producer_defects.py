@@ -89,7 +89,7 @@ def retries_get_new_numbers() -> None:
         if outcome is BatchOutcome.RETRY_OPEN and not self._settings.is_transactional:
             self._begin_epoch(self._waiting[batch.topic, batch.partition])
             self._discard_payload(batch)
-        settle(self, batch, verdict, error, now)
+        settle(self, batch, outcome, error, now)
 
     replace(Backlog, "settle", renumber)
 
