@@ -397,7 +397,7 @@ class Connection:
         return self._settings.request_timeout if timeout is None else timeout
 
     def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
-        return RequestTimedOut(f"{self.peer} didn't respond {request.NAME} within {time_limit(limit)}")
+        return RequestTimedOut(f"{self.peer} didn't respond to {request.NAME} within {time_limit(limit)}")
 
     def _check_silence(self) -> None:
         self.is_suspect = True

@@ -15,7 +15,7 @@ NEAR_THE_END = 2**32 - 10
 
 def whole_talk(first: tuple[int, int] = (1000, 5000)) -> Talk:
     talk = Talk(first).open()
-    return talk.say(0, b"question").say(1, b"the answer").say(0, b"thanks").close()
+    return talk.say(0, b"question").say(1, b"the response").say(0, b"thanks").close()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_acknowledged_gap_is_given_up_soon() -> None:
     assert told(talk.segments[:-1])[:2] == ["1.client one.", "1.client -4"]
     for _ in range(40):
         talk.acknowledge(1)
-    talk.say(1, b"answer")
+    talk.say(1, b"response")
     assert told(talk.segments) == [
         "1.client one.",
         "1.client -4",
@@ -94,7 +94,7 @@ def test_each_late_packet_is_waited_for() -> None:
 def test_missing_request_does_not_hold_back_its_response() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()
-    talk.say(1, b"answer")
+    talk.say(1, b"response")
     for _ in range(40):
         talk.acknowledge(0)
     assert told(talk.segments) == ["1.client -4", "1.server response", "1 closed"]
@@ -103,7 +103,7 @@ def test_missing_request_does_not_hold_back_its_response() -> None:
 def test_missing_request_is_reported_before_its_response_at_the_end_of_a_capture() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()
-    talk.say(1, b"answer")
+    talk.say(1, b"response")
     assert told(talk.segments) == ["1.client -4", "1.server response", "1 closed"]
 
 
@@ -161,7 +161,7 @@ def test_keep_alives_are_ignored() -> None:
     alive = talk.segments[-1]
     for payload in (b"", b"?"):
         talk.segments.append(alive._replace(sequence=talk.next[0] - 1, payload=memoryview(payload)))
-    talk.say(1, b"answer")
+    talk.say(1, b"response")
     assert told(talk.segments) == ["1.client question", "1.server response", "1 closed"]
 
 

@@ -35,7 +35,7 @@ def test_connection_is_opened_carries_data_and_is_closed(written: Written) -> No
     def talk(writer: CaptureWriter) -> None:
         link = writer.connect(CLIENT, SERVER, 1.5)
         link.client_sends(b"question", 2.25)
-        link.server_sends(b"answer", 3.000000001)
+        link.server_sends(b"response", 3.000000001)
         link.close(4.0)
 
     packets = written(talk)
@@ -50,7 +50,7 @@ def test_connection_is_opened_carries_data_and_is_closed(written: Written) -> No
         (1.5, client, "A", b""),
         (2.25, client, "PA", b"question"),
         (2.25, server, "A", b""),
-        (3.0, server, "PA", b"answer"),
+        (3.0, server, "PA", b"response"),
         (3.0, client, "A", b""),
         (4.0, client, "FA", b""),
         (4.0, server, "FA", b""),

@@ -192,7 +192,7 @@ async def test_what_gets_no_response_is_a_problem_and_not_asked_again(
     found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP, "packers"))
     (said,) = [one for one in found if one.level is CheckLevel.PROBLEM]
     assert (said.check, len(asked)) == (first, 1)
-    assert said.text == f"not checked: {broker.bootstrap} didn't respond {api.NAME} within 0.5 s"
+    assert said.text == f"not checked: {broker.bootstrap} didn't respond to {api.NAME} within 0.5 s"
     unchecked = {one.text for one in found if one.level is CheckLevel.UNKNOWN}
     assert unchecked <= {f"not checked, for the same reason as {first}"}
     assert not any(one.check == f"group {GROUP}" and "members" in one.text for one in found)

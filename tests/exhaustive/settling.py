@@ -239,7 +239,7 @@ class SettlingSystem:
             if free is not None and not ours.is_stopping and len(self._held_by(name)) < self.sizes.at_once:
                 yield Event(f"{name} gets record {free}")
             if ours.acks is not None and (ours.acks.is_under_way or ours.acks.has_decided):
-                yield Event(f"the broker responds {name}'s acknowledgements")
+                yield Event(f"the broker responds to {name}'s acknowledgements")
             if (due := ours.pipeline.queue.next_due) is not None and due > self.loop.time():
                 yield Event(f"time passes until the next attempt of {name}")
             if ours.is_stopping:

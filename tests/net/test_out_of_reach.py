@@ -83,7 +83,7 @@ async def test_broker_that_only_responses_api_versions_is_skipped() -> None:
 
 
 @pytest.mark.lengthy
-async def test_all_brokers_only_response_api_versions() -> None:
+async def test_all_brokers_respond_only_to_api_versions() -> None:
     async with peer(silent) as first, peer(silent) as second:
         with anyio.fail_after(DEADLINE_S):
             async with Pool(many(first, second, request_timeout=1.0)) as pool:
