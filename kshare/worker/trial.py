@@ -6,7 +6,6 @@ running worker. What is left out comes before: acquiring, order, rate limits and
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +15,7 @@ from kshare.client.made_records import made_record
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
 from kshare.producer.records import Produced
+from kshare.surroundings import wall_time
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Clocks
 from kshare.worker.records.delivery import Delivery
@@ -137,7 +137,7 @@ class _TrialRun:
     """The time of day stands still, so that delays are exact."""
 
     def __init__(self, route: Route) -> None:
-        now = time.time()
+        now = wall_time()
         self._now_ms = round(now * 1000)
         self._publications = _Publications()
         # Whether a circuit breaker opens depends on other records too.

@@ -8,7 +8,6 @@ slot_work    what a slot does                   draining   how it ends
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,6 +20,7 @@ from kshare.client.record import ShareRecord
 from kshare.engine.signals import Signal
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
+from kshare.surroundings import wall_time
 from kshare.worker.handlers.options import LONGEST_LEASE_S
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Clocks
@@ -72,7 +72,7 @@ class HandlerRunner:
         *,
         look_for_limits: Callable[[], Awaitable[None]],
         drain_timeout: float = 30.0,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = wall_time,
         observers: Sequence[WorkerObserver] = (),
     ) -> None:
         """`look_for_limits` brings `limits` up to date. `wall_clock`: the time of day, in seconds since 1970.

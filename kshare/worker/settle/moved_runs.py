@@ -13,7 +13,6 @@ become due.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 
 import anyio
@@ -21,7 +20,7 @@ import anyio
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.producer.records import Produced
 from kshare.summary_log import SummaryLog
-from kshare.surroundings import random_bytes
+from kshare.surroundings import random_bytes, wall_time
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.records.headers import Header, RetryContext, run_mark
 from kshare.worker.rules.retry_topics import RetryTopics
@@ -42,7 +41,7 @@ class MovedRuns:
         publisher: Publisher,
         tiers: RetryTopics,
         summary: SummaryLog,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = wall_time,
     ) -> None:
         self._publisher = publisher
         self._tiers = tiers

@@ -8,7 +8,6 @@ longer than `_KEPT_S`.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,6 +19,7 @@ from kshare.errors import BrokerError, KshareError
 from kshare.producer.records import NewRecord
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
+from kshare.surroundings import wall_time
 from kshare.worker.watch.announcement import Announcement, announcement_value
 
 log = logging.getLogger("kshare.worker")
@@ -105,7 +105,7 @@ class _Announcer:
         log.warning("can't announce in topic %s that this worker has ended: %s", self._topic, problem)
 
     async def _write(self, value: bytes | None) -> None:
-        record = NewRecord(value, self._key, timestamp=round(time.time() * 1000))
+        record = NewRecord(value, self._key, timestamp=round(wall_time() * 1000))
         send = await self._writer.enqueue(self._topic, record, 0)
         send.is_seen = True  # also if this is cancelled: the writer needn't raise its error again
         await send

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 import uuid
 from dataclasses import dataclass
 
 from kshare.installation import version
+from kshare.surroundings import wall_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,5 +32,5 @@ def identify_process(client_id: str) -> ProcessIdentity:
         pid=os.getpid(),
         client_id=client_id,
         version=version(),
-        started_at=round(time.time(), 3),
+        started_at=round(wall_time(), 3),
     )
