@@ -12,34 +12,12 @@ from typing import Protocol
 from kshare.engine.events import LossReason
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.lease import Lease, TopicIdPartition
+from kshare.state.request_planner import HolderDemand
 from kshare.state.session import AckRange
 
 
-class Holder(Protocol):
-    # --- demand: a part of `state.request_planner.Demand`, which has the descriptions
-
-    @property
-    def wants_more(self) -> bool: ...
-    def capacity(self, brokers: int) -> int:
-        """How many more records to request from one broker, if there are this many brokers."""
-        ...
-
-    def capacity_in_bytes(self, brokers: int) -> int:
-        """How many more bytes of records to request from one broker."""
-        ...
-
-    @property
-    def refill_at(self) -> int: ...
-    @property
-    def is_user_waiting(self) -> bool: ...
-    @property
-    def wants_only_ready(self) -> bool: ...
-    @property
-    def rate(self) -> float: ...
-    @property
-    def handed_out_at(self) -> float: ...
-
-    # --- notifications
+class Holder(HolderDemand, Protocol):
+    """Besides its demand, these notifications."""
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         """Records of one partition were acquired. Call `LeaseTimers.hand_out` when a lease is handed to the user."""

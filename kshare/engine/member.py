@@ -85,6 +85,8 @@ class GroupMember:
         self._pool = pool
         self._book = book
         self._demand = HeldDemand(book)
+        self.brokers = 0
+        """The number of brokers that are fetched from."""
         self._clock = book.clock.now
         self.heard_at = monotonic()
         """When a broker last responded to a request other than a fetch. There are some all the time: heartbeats."""
@@ -141,11 +143,6 @@ class GroupMember:
             changed = self._book.changed.next()
             with anyio.move_on_after(_LONGEST_SLEEP_S):
                 await changed.wait()
-
-    @property
-    def brokers(self) -> int:
-        """The number of brokers that are fetched from."""
-        return self._demand.brokers
 
     @property
     def member_id(self) -> str:
@@ -367,7 +364,8 @@ class GroupMember:
                 leader = self._cluster.leader_of(topic_id, number)
                 if leader:
                     wanted.setdefault(leader[0], []).append((topic_id, number))
-        self._demand.brokers = len(wanted)
+        self.brokers = len(wanted)
+        self._demand.brokers = max(1, self.brokers)
         for node in () if self._is_closing else wanted.keys() - self._nodes.keys():
             self._start(node)
         for number, session in self._nodes.items():

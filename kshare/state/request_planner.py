@@ -56,21 +56,17 @@ MAX_IDLE_S = 60.0
 """The longest time until the next check."""
 
 
-class Demand(Protocol):
-    """What the holder of the records wants from this broker. Doesn't change while a request is being planned."""
+class HolderDemand(Protocol):
+    """What the holder of the records wants from all brokers."""
 
     @property
     def wants_more(self) -> bool: ...
-    @property
-    def capacity(self) -> int:
-        """How many more records there is room for."""
+    def capacity(self, brokers: int) -> int:
+        """How many more records to request from one broker, if there are this many brokers."""
         ...
 
-    @property
-    def capacity_in_bytes(self) -> int: ...
-    @property
-    def undecided(self) -> int:
-        """How many records are held, from all brokers."""
+    def capacity_in_bytes(self, brokers: int) -> int:
+        """How many more bytes of records to request from one broker."""
         ...
 
     @property
@@ -89,16 +85,6 @@ class Demand(Protocol):
         ...
 
     @property
-    def is_confirming(self) -> bool:
-        """A task is waiting for acknowledgements to be confirmed."""
-        ...
-
-    @property
-    def has_committed(self) -> bool:
-        """A task did so before, and may again at any moment."""
-        ...
-
-    @property
     def rate(self) -> float:
         """Records per second of the user's processing time; 0 if unknown."""
         ...
@@ -106,6 +92,32 @@ class Demand(Protocol):
     @property
     def handed_out_at(self) -> float:
         """When the user last got a batch."""
+        ...
+
+
+class Demand(Protocol):
+    """What requests depend on besides their session. Doesn't change while a request is being planned."""
+
+    @property
+    def holder(self) -> HolderDemand: ...
+    @property
+    def brokers(self) -> int:
+        """How many brokers share the holder's capacity: at least 1."""
+        ...
+
+    @property
+    def undecided(self) -> int:
+        """How many records are held, from all brokers."""
+        ...
+
+    @property
+    def is_confirming(self) -> bool:
+        """A task is waiting for acknowledgements to be confirmed."""
+        ...
+
+    @property
+    def has_committed(self) -> bool:
+        """A task did so before, and may again at any moment."""
         ...
 
     @property
@@ -177,13 +189,13 @@ class RequestPlanner:
     def next_check(self, demand: Demand, now: float) -> NextCheck:
         """After `next` returned None."""
         at = min(now + MAX_IDLE_S, demand.lease_check_at)
-        undecided = demand.refill_at
+        undecided = demand.holder.refill_at
         if self._decided_at is None:
             # With the first decision, there is an acknowledgement to linger for.
             undecided = max(undecided, demand.undecided - 1)
         else:
             at = min(at, self._decided_at + LINGER_S)
-        if self._session.wanted and demand.wants_more:
+        if self._session.wanted and demand.holder.wants_more:
             at = min(at, max(now, self._grace_until(demand), self.empty_responses.until))
         return NextCheck(at, undecided)
 
@@ -225,7 +237,7 @@ class RequestPlanner:
             bool(decided) and not self._partition_acks.keys() <= wanted,
             session.has_partition_changes,
             session.is_open and not wanted,
-            bool(wanted) and now >= self.empty_responses.until and demand.wants_more,
+            bool(wanted) and now >= self.empty_responses.until and demand.holder.wants_more,
             demand.is_confirming,
             bool(decided) and any(acks.has_retries for acks in decided),
             self._decided_at is not None and now >= self._decided_at + LINGER_S,
@@ -236,7 +248,7 @@ class RequestPlanner:
 
     def _grace_until(self, demand: Demand) -> float:
         """Until when to put off a fetch that might have to wait at the broker."""
-        if self.broker_has_more or not demand.undecided or demand.is_user_waiting:
+        if self.broker_has_more or not demand.undecided or demand.holder.is_user_waiting:
             return -math.inf
         return self._fetched_at + GRACE_S
 
@@ -272,25 +284,26 @@ class RequestPlanner:
         return acknowledgements
 
     def _limits(self, demand: Demand, now: float, *, is_acknowledging: bool) -> FetchLimits:
-        capacity = demand.capacity
+        capacity = demand.holder.capacity(demand.brokers)
+        room = demand.holder.capacity_in_bytes(demand.brokers)
         return FetchLimits(
             max_records=capacity,
             batch_size=capacity,
             max_wait_ms=self._wait_ms(demand, now, is_acknowledging=is_acknowledging),
-            max_bytes=min(demand.capacity_in_bytes, self._fetch_size.bytes_for(len(self._session.wanted))),
+            max_bytes=min(room, self._fetch_size.bytes_for(len(self._session.wanted))),
             is_strict=self._acquire == "records" or (self._acquire == "auto" and capacity < STRICT_BELOW),
         )
 
     def _wait_ms(self, demand: Demand, now: float, *, is_acknowledging: bool) -> int:
         """How long the broker may wait for records: shorter if decisions are expected soon."""
-        if self.broker_has_more and demand.wants_only_ready:
+        if self.broker_has_more and demand.holder.wants_only_ready:
             return READY_WAIT_MS
         share_of_lock = max(BUSY_WAIT_MS, int(1000 * min(1.0, LOCK_SHARE * self._lock_s)))
         longest = min(self._longest_wait_ms, share_of_lock)
         if not is_acknowledging and not any(acks.leases for acks in self._partition_acks.values()):
             return longest
-        rate = demand.rate
-        quiet_s = now - max(self._active_at, demand.handed_out_at)
+        rate = demand.holder.rate
+        quiet_s = now - max(self._active_at, demand.holder.handed_out_at)
         wait_s = BUSY_SHARE * max(1 / rate if rate else 0.0, quiet_s)
         wait = max(BUSY_WAIT_MS, int(1000 * min(1.0, wait_s)))
         if self.broker_has_more and rate:

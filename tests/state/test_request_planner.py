@@ -50,11 +50,12 @@ WORDS = {kind: word for word, kind in KINDS.items()}
 
 
 class Wish(NamedTuple):
-    """A constant `Demand`."""
+    """A constant `Demand`, and the `HolderDemand` in it."""
 
     wants_more: bool = True
-    capacity: int = 100
-    capacity_in_bytes: int = 1 << 30
+    records: int = 100
+    size: int = 1 << 30
+    brokers: int = 1
     undecided: int = 0
     refill_at: int = 10
     is_user_waiting: bool = False
@@ -64,6 +65,16 @@ class Wish(NamedTuple):
     rate: float = 0.0
     handed_out_at: float = 0.0
     lease_check_at: float = math.inf
+
+    @property
+    def holder(self) -> Wish:
+        return self
+
+    def capacity(self, brokers: int) -> int:
+        return self.records // brokers
+
+    def capacity_in_bytes(self, brokers: int) -> int:
+        return self.size // brokers
 
 
 DEMAND = Wish()
@@ -366,7 +377,7 @@ class Talk:
             case "full", []:
                 self.demand = self.demand._replace(wants_more=False)
             case "room", [records]:
-                self.demand = self.demand._replace(wants_more=True, capacity=int(records))
+                self.demand = self.demand._replace(wants_more=True, records=int(records))
             case "undecided", [records]:
                 self.demand = self.demand._replace(undecided=int(records))
             case "rate", [records]:
@@ -455,7 +466,7 @@ def test_acquire_mode_depends_on_the_capacity(acquire: str, below: int, above: i
     for capacity, mode in ((499, below), (500, above)):
         talk = Talk(acquire=acquire)
         talk.want(0)
-        talk.demand = DEMAND._replace(capacity=capacity)
+        talk.demand = DEMAND._replace(records=capacity)
         sent = talk.next()
         assert isinstance(sent, SentRequest)
         assert isinstance(sent.request, ShareFetchRequest)
@@ -466,7 +477,7 @@ def test_max_bytes_does_not_exceed_the_capacity() -> None:
     for capacity, asked in ((1, 1), (MIN_FETCH_BYTES - 1, MIN_FETCH_BYTES - 1), (1 << 30, MIN_FETCH_BYTES)):
         talk = Talk()
         talk.want(0)
-        talk.demand = DEMAND._replace(capacity_in_bytes=capacity)
+        talk.demand = DEMAND._replace(size=capacity)
         sent = talk.next()
         assert isinstance(sent, SentRequest)
         assert isinstance(sent.request, ShareFetchRequest)
@@ -514,7 +525,7 @@ _STEPS = st.one_of(
                 "wants_only_ready": st.booleans(),
                 "is_confirming": st.booleans(),
                 "has_committed": st.booleans(),
-                "capacity": st.integers(1, 1000),
+                "records": st.integers(1, 1000),
                 "undecided": st.integers(0, 100),
                 "rate": st.floats(0, 1e6),
             },
@@ -576,7 +587,7 @@ def check(talk: Talk, following: SentRequest | NextCheck) -> None:
     assert not (request.share_session_epoch == 0 and following.acks)
     assert talk.demand.wants_more or talk.session.wanted != following.partitions or not talk.session.wanted
     assert 1 <= request.max_wait_ms <= IDLE_WAIT_MS
-    assert 1 <= request.max_records == talk.demand.capacity
+    assert 1 <= request.max_records == talk.demand.records
     # All acknowledgements that can be included are included.
     left = [lease for acks in talk.partition_acks.values() if not acks.has_retries for lease in acks.leases]
     wanted = [lease for lease in left if lease.partition in talk.session.wanted]
