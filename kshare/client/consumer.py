@@ -151,7 +151,13 @@ class AsyncConsumer(Generic[RecordT_co]):
                     unread=self._inbox.unread,
                 )
                 async with anyio.create_task_group() as tasks:
-                    self._member = GroupMember(self._settings, cluster.pool, holdings.book, tasks)
+                    self._member = GroupMember(
+                        self._settings,
+                        cluster.pool,
+                        holdings.book,
+                        tasks,
+                        on_failed=holdings.batch_available.send,
+                    )
                     self._holdings = holdings
                     self._thread = get_ident()
                     tasks.start_soon(self._member.run)

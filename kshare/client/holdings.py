@@ -1,7 +1,7 @@
 """The records that a consumer holds: batches that wait to be handed out, and how many more to fetch.
 
-This is the consumer's `Holder`, which the engine calls. Decides what is handed out to the user: never records that were
-accepted before, never records whose lock has expired.
+This is the consumer's `Holder` and `LeaseListener`, which the engine calls. Decides what is handed out to the user:
+never records that were accepted before, never records whose lock has expired.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kshare.client.config import DEFAULT_MAX_BYTES
 from kshare.client.record import RecordReader, ShareBatch, lease_of, set_can_renew
 from kshare.engine.events import LossReason, Skipped
 from kshare.engine.lease_book import LeaseBook
+from kshare.engine.lease_reports import UnreadOf
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.protocol.compression import DECOMPRESSED_LIMIT
@@ -51,16 +52,22 @@ class Holdings:
         max_bytes: int = DEFAULT_MAX_BYTES,
         max_decompressed_bytes: int = DECOMPRESSED_LIMIT,
         release_unattended: Callable[[Lease], int] = lambda lease: 0,
-        unread: Callable[[Lease], Sequence[tuple[int, int]]] = lambda lease: (),
+        unread: UnreadOf = lambda lease: (),
         suspended: Callable[[], float] | None = None,
     ) -> None:
-        """`can_renew`: whether the brokers can renew locks. `clock` and `suspended` are for the `LeaseBook`.
+        """`can_renew`: whether the brokers can renew locks. `clock`, `suspended` and `unread` are for the `LeaseBook`.
 
         `release_unattended` releases the records of a batch that was opened by a loop which has ended since. It returns
-        how many these were. `unread` returns the ranges of an opened batch that no loop has got.
+        how many these were.
         """
         self.book = LeaseBook(
-            self, lease_timers=lease_timers, clock=clock, reporter=reporter, suspended=suspended
+            self,
+            lease_timers=lease_timers,
+            clock=clock,
+            reporter=reporter,
+            suspended=suspended,
+            listener=self,
+            unread=unread,
         )
         self.batch_available = Signal()
         self.processing_rate = ProcessingRate(max_records)
@@ -71,7 +78,6 @@ class Holdings:
         """The number of redelivered records that were accepted again without being handed out, as the user had accepted
         them before."""
         self._release_unattended = release_unattended
-        self._unread = unread
         self._lease_timers = lease_timers
         self._counter = self.book.counter
         self._reporter = self.book.reporter
@@ -220,9 +226,6 @@ class Holdings:
         else:
             self._remember(lease)
 
-    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
-        return self._unread(lease)
-
     def on_moved(self, lease: Lease) -> None:
         self._remember(lease)
 
@@ -241,9 +244,6 @@ class Holdings:
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.memory.forget_topic(topic_id)
-
-    def on_failed(self) -> None:
-        self.batch_available.send()
 
     # --- for the user
 

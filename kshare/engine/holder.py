@@ -23,6 +23,22 @@ class Holder(HolderDemand, Protocol):
         """Records of one partition were acquired. Call `LeaseTimers.hand_out` when a lease is handed to the user."""
         ...
 
+    def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
+        """The broker has confirmed these acknowledgements."""
+        ...
+
+    def on_lost(self, lease: Lease, reason: LossReason) -> None:
+        """Its locks are about to be counted as lost: the lease still shows which records are undecided or accepted."""
+        ...
+
+    def on_topic_gone(self, topic_id: bytes) -> None:
+        """The topic was deleted: its records won't be redelivered."""
+        ...
+
+
+class LeaseListener(Protocol):
+    """What else happens to leases. A holder whose records wait for the user, one by one, has to know."""
+
     def on_renewing(self, lease: Lease) -> None:
         """The lock of its held records will be renewed. The holder may release records that nobody is processing."""
         ...
@@ -31,30 +47,10 @@ class Holder(HolderDemand, Protocol):
         """It wasn't handed out in time, and was released."""
         ...
 
-    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
-        """First and last offset of the parts of a lease that was handed out that no user's code has got yet."""
-        ...
-
-    def on_lost(self, lease: Lease, reason: LossReason) -> None:
-        """Its locks are about to be counted as lost: the lease still shows which records are undecided or accepted."""
-        ...
-
     def on_moved(self, lease: Lease) -> None:
         """An acknowledgement was refused because the leader has moved: accepted records may be redelivered."""
         ...
 
-    def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
-        """The broker has confirmed these acknowledgements."""
-        ...
-
     def on_session_ended(self) -> None:
         """The session with one broker ended. Its leases are reported as lost after this."""
-        ...
-
-    def on_topic_gone(self, topic_id: bytes) -> None:
-        """The topic was deleted: its records won't be redelivered."""
-        ...
-
-    def on_failed(self) -> None:
-        """The member has failed, see `GroupMember.failure`: it neither fetches nor acknowledges any more."""
         ...

@@ -13,8 +13,8 @@ from weakref import WeakSet
 
 from kshare.engine.commits import Commits
 from kshare.engine.events import LossReason
-from kshare.engine.holder import Holder
-from kshare.engine.lease_reports import LeaseReports, outcome_error
+from kshare.engine.holder import Holder, LeaseListener
+from kshare.engine.lease_reports import LeaseReports, UnreadOf, outcome_error
 from kshare.engine.lock_clock import LockClock
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
@@ -46,9 +46,16 @@ class LeaseBook:
         clock: Callable[[], float],
         reporter: Reporter | None = None,
         suspended: Callable[[], float] | None = None,
+        listener: LeaseListener | None = None,
+        unread: UnreadOf = lambda lease: (),
     ) -> None:
-        """`clock` is the event loop's; `suspended` returns for how many seconds it has not advanced so far."""
+        """`clock` is the event loop's; `suspended` returns for how many seconds it has not advanced so far.
+
+        Pass `listener` and `unread` if records wait for the user after they were acquired.
+        """
         self.holder = holder
+        self._listener = listener
+        self._unread = unread
         self.lease_timers = lease_timers
         self.reporter = reporter or Reporter()
         self.clock = LockClock(clock, suspended)
@@ -66,7 +73,7 @@ class LeaseBook:
         """Called when that is so for the first time."""
         self.kept = KeptRecords()
         self.doubted = DoubtedBatches()
-        self._reports = LeaseReports(self.reporter, lease_timers, self.commits)
+        self._reports = LeaseReports(self.reporter, lease_timers, self.commits, unread)
         self._sessions: list[SessionLeases] = []
         _books.add(self)
 
@@ -103,7 +110,7 @@ class LeaseBook:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, counter=self.counter)
             if lease.delivery_count > 1:
-                self._reports.came_again(lease, acks.overlapping(lease.first, lease.last), self.holder.unread)
+                self._reports.came_again(lease, acks.overlapping(lease.first, lease.last))
                 self._note_last_delivery(lease)
                 if not self.has_redelivered:
                     self.has_redelivered = True
@@ -156,9 +163,9 @@ class LeaseBook:
 
         `lock_s`: how long it locks records that it renews; 0 if it doesn't say.
         """
-        if error in MOVED:
+        if error in MOVED and self._listener is not None:
             for lease in acks.leases:
-                self.holder.on_moved(lease)
+                self._listener.on_moved(lease)
         outcomes = acks.on_response(error)
         for outcome in outcomes:
             for lease in outcome.renewed:
@@ -172,7 +179,7 @@ class LeaseBook:
         """Acknowledgements were confirmed or refused, or got no response."""
         for outcome in outcomes:
             if outcome.locks_lost:
-                self._reports.locks_lost(outcome, self.holder.unread)
+                self._reports.locks_lost(outcome)
                 continue
             error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
@@ -266,7 +273,7 @@ class LeaseBook:
             self.note_unseen(lease, lease.undecided)
         else:
             left = self.unseen.left(lease.delivery_count)
-            for first, last in self.holder.unread(lease):
+            for first, last in self._unread(lease):
                 self._reports.given_back(lease, last - first + 1, left, (first, last))
 
     def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
@@ -288,7 +295,8 @@ class LeaseBook:
 
     def end_session(self, partition_acks: SessionLeases) -> None:
         """All records that were acquired in this session are lost."""
-        self.holder.on_session_ended()
+        if self._listener is not None:
+            self._listener.on_session_ended()
         lost = list(partition_acks.values())
         partition_acks.clear()
         for acks in lost:
@@ -330,7 +338,7 @@ class LeaseBook:
         if reason in _COUNTED and lease.delivery_count > 1:
             self._note_unread(lease)
         self.holder.on_lost(lease, reason)
-        self._reports.lost(lease, reason, self.holder.unread(lease) if lease.undecided else ())
+        self._reports.lost(lease, reason)
 
     def _on_oversized_lost(self, lease: Lease, reason: LossReason) -> None:
         """If its lock can't be kept, or the next delivery is the last one, no longer acquire it."""
@@ -348,11 +356,13 @@ class LeaseBook:
             self._release_kept(kept)
         due = self.lease_timers.due(now)
         for lease in due.renew:
-            self.holder.on_renewing(lease)
+            if self._listener is not None:
+                self._listener.on_renewing(lease)
             lease.decide_held(RENEW)
         for lease in due.release:
             self.release_unseen(lease)
-            self.holder.on_released(lease)
+            if self._listener is not None:
+                self._listener.on_released(lease)
         for lease in due.not_renewable:
             self._reports.not_renewable(lease)
         for acks in [acks for partition_acks in self._sessions for acks in partition_acks.values()]:

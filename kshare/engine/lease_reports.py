@@ -39,14 +39,17 @@ _REFUSED_BECAUSE: dict[int, str] = {
 
 
 UnreadOf = Callable[[Lease], Sequence[tuple[int, int]]]
-"""Returns what no loop has got yet of a lease that was handed out."""
+"""Returns what no loop has got yet of a lease that was handed out: first and last offset of each part."""
 
 
 class LeaseReports:
-    def __init__(self, reporter: Reporter, lease_timers: LeaseTimers, commits: Commits) -> None:
+    def __init__(
+        self, reporter: Reporter, lease_timers: LeaseTimers, commits: Commits, unread: UnreadOf
+    ) -> None:
         self._reporter = reporter
         self._lease_timers = lease_timers
         self._commits = commits
+        self._unread = unread
         self._names: dict[bytes, str] = {}
 
     def learn(self, topic_id: bytes, topic: str) -> None:
@@ -58,13 +61,13 @@ class LeaseReports:
 
     # --- losses
 
-    def came_again(self, lease: Lease, older_ones: Iterable[Lease], unread: UnreadOf) -> None:
+    def came_again(self, lease: Lease, older_ones: Iterable[Lease]) -> None:
         """Report records of older leases that the user still holds and that were delivered again."""
         for older in older_ones:
             held = older.runs_within(lease.first, lease.last, HELD, HELD)
             if held and self._lease_timers.handed_out_at(older) is not None:
                 older.loss_reason = _LOST_BECAUSE["expired"]
-                if in_hand := without(_offsets(older, held), sorted(unread(older))):
+                if in_hand := without(_offsets(older, held), sorted(self._unread(older))):
                     self._note_lost(older, in_hand)
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
@@ -74,7 +77,7 @@ class LeaseReports:
         self._reporter.log.records(logging.WARNING, cause, *topic_partition, records)
         self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
 
-    def locks_lost(self, outcome: AckOutcome, unread: UnreadOf) -> None:
+    def locks_lost(self, outcome: AckOutcome) -> None:
         """Some records of a lease couldn't be renewed, though others could."""
         topic_partition = self.topic_partition_of(outcome.partition)
         cause = "lock lost: it wasn't renewed, unlike others acquired with it; will be redelivered"
@@ -82,7 +85,7 @@ class LeaseReports:
             records = last - first + 1
             self._reporter.log.records(logging.WARNING, cause, *topic_partition, records, first, last)
             lease.loss_reason = _LOST_BECAUSE["expired"]
-            in_hand = without([(first, last)], sorted(unread(lease)))
+            in_hand = without([(first, last)], sorted(self._unread(lease)))
             if in_hand and self._lease_timers.handed_out_at(lease) is not None:
                 self._note_lost(lease, in_hand)
             self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
@@ -95,10 +98,10 @@ class LeaseReports:
         )
         self._reporter.report(LeaseLost(*topic_partition, outcome.given_up, "expired"))
 
-    def lost(self, lease: Lease, reason: LossReason, unread: Sequence[tuple[int, int]]) -> None:
+    def lost(self, lease: Lease, reason: LossReason) -> None:
         """Called before the lease is counted as lost: reports the records that are neither settled nor lost.
 
-        Commits return the loss of those that the user holds: not of the `unread` ones, which no loop has got.
+        Commits return the loss of those that the user holds: not of those that no loop has got.
         """
         records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
         if reason == "expired":
@@ -109,6 +112,7 @@ class LeaseReports:
         if not records:
             return
         lease.loss_reason = _LOST_BECAUSE.get(reason, reason)
+        unread = self._unread(lease) if lease.undecided else ()
         held = without(sorted(_offsets(lease, _held_runs(lease))), sorted(unread))
         if held and self._lease_timers.handed_out_at(lease) is not None:
             self._note_lost(lease, held)

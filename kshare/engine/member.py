@@ -77,9 +77,14 @@ class GroupMember:
         book: LeaseBook,
         tasks: TaskGroup,
         member_id: str | None = None,
+        on_failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """With the id of a member that crashed, this one replaces it at once, before its session times out."""
+        """With the id of a member that crashed, this one replaces it at once, before its session times out.
+
+        `on_failed` is called when `failure` is set: the member neither fetches nor acknowledges any more.
+        """
         self.failure: Exception | None = None
+        self._on_failed = on_failed
         self.topics = settings.topics
         self._settings = settings
         self._pool = pool
@@ -440,7 +445,7 @@ class GroupMember:
         if not isinstance(error, KshareError):
             log.error("an unexpected error in the background of the consumer", exc_info=error)
         self.failure = error
-        self._book.holder.on_failed()
+        self._on_failed()
         self._book.changed.send()
 
     def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> bool:

@@ -24,7 +24,11 @@ class Rig:
         self.holder = PlainHolder()
         self.lease_timers = LeaseTimers(can_renew=True, max_lease_s=1000.0)
         self.book = LeaseBook(
-            self.holder, lease_timers=self.lease_timers, clock=lambda: self.now, suspended=lambda: 0.0
+            self.holder,
+            lease_timers=self.lease_timers,
+            clock=lambda: self.now,
+            suspended=lambda: 0.0,
+            listener=self.holder,
         )
         self.held = self.book.open_session()
         self.acks = self.held[PARTITION] = PartitionAcks(PARTITION)

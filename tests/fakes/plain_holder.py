@@ -38,9 +38,6 @@ class PlainHolder:
     def on_released(self, lease: Lease) -> None:
         self.told.append(("released", lease.first))
 
-    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
-        return ()
-
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
         self.told.append(("lost", lease.first, lease.undecided, reason))
 
@@ -55,6 +52,3 @@ class PlainHolder:
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.told.append(("topic gone",))
-
-    def on_failed(self) -> None:
-        self.told.append(("failed",))

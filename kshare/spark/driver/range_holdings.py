@@ -128,10 +128,6 @@ class RangeHoldings:
                 if kind in _DONE:
                     self.custody.confirmed(PartitionRange(partition, at, at))
 
-    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
-        """Micro-batches take whole leases."""
-        return ()
-
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
         """Report only undecided records as lost: released ones may have been redelivered under a newer lease.
 
@@ -144,21 +140,6 @@ class RangeHoldings:
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.custody.topic_gone(topic_id)
-
-    def on_renewing(self, lease: Lease) -> None:
-        """Does nothing: undecided records are still being processed."""
-
-    def on_released(self, lease: Lease) -> None:
-        """Never called: leases are handed out when they are acquired."""
-
-    def on_moved(self, lease: Lease) -> None:
-        """Does nothing: owed records stay owed, and are accepted when they are redelivered."""
-
-    def on_session_ended(self) -> None:
-        """Does nothing: `on_lost` is called for each lease."""
-
-    def on_failed(self) -> None:
-        """Does nothing: the code that waits for records checks for failures."""
 
     def drop_expired(self) -> None:
         """Drop what must no longer be planned: its lock expired while this process or its machine was suspended.
