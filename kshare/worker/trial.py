@@ -14,7 +14,7 @@ import anyio
 from kshare.client.made_records import made_record
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
-from kshare.producer.records import Produced
+from kshare.producer.records import NewRecord, Produced
 from kshare.surroundings import wall_time
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Clocks
@@ -253,29 +253,12 @@ class _Publications:
         self._published: list[PublishedRecord] = []
         self.results: list[PublishedRecord] = []
 
-    async def publish(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp: int,
-        partition: int | None = None,
-    ) -> Produced:
-        self._published.append(PublishedRecord(topic=topic, key=key, value=value, headers=list(headers)))
-        return Produced(topic, partition or 0, len(self._published) - 1, timestamp)
+    async def publish(self, topic: str, record: NewRecord, partition: int | None = None) -> Produced:
+        self._published.append(_published(topic, record))
+        return Produced(topic, partition or 0, len(self._published) - 1, record.timestamp)
 
     async def write(self, results: Sequence[Result]) -> None:
-        self.results += [
-            PublishedRecord(
-                topic=topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-            )
-            for topic, record, _ in results
-        ]
+        self.results += [_published(topic, record) for topic, record, _ in results]
 
     async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
         return False
@@ -291,3 +274,7 @@ class _Publications:
                 for prefix in (RETRY, DEAD_LETTER)
             )
         ]
+
+
+def _published(topic: str, record: NewRecord) -> PublishedRecord:
+    return PublishedRecord(topic=topic, key=record.key, value=record.value, headers=list(record.headers))

@@ -22,7 +22,7 @@ import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.made_records import made_batch
 from kshare.client.record import ShareRecord, lease_of
 from kshare.errors import KshareError
-from kshare.producer.records import Produced
+from kshare.producer.records import NewRecord, Produced
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease
@@ -134,8 +134,8 @@ class Ours:
 
     # --- `Publisher`
 
-    async def publish(self, topic: str, *, value: bytes | None, **options: Any) -> Produced:
-        await self._write("dead letter", value)
+    async def publish(self, topic: str, record: NewRecord, partition: int | None = None) -> Produced:
+        await self._write("dead letter", record.value)
         return Produced(topic, 0, 0, 0)
 
     async def write(self, results: Sequence[Any]) -> None:

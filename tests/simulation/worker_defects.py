@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from kshare.producer.records import NewRecord
 from kshare.summary_log import Summaries
 from kshare.worker.queue.held_records import HeldBack
 from kshare.worker.queue.key_lanes import KeyLanes
@@ -200,8 +201,8 @@ def copies_are_accepted_first() -> None:
 def copies_have_no_key() -> None:
     original = BoundedWrites.publish
 
-    async def publish(self: BoundedWrites, *arguments: Any, **options: Any) -> Any:
-        return await original(self, *arguments, **{**options, "key": None})
+    async def publish(self: BoundedWrites, topic: str, record: NewRecord, partition: Any = None) -> Any:
+        return await original(self, topic, record._replace(key=None), partition)
 
     replace(BoundedWrites, "publish", publish)
 
@@ -209,9 +210,9 @@ def copies_have_no_key() -> None:
 def copies_have_only_our_headers() -> None:
     original = BoundedWrites.publish
 
-    async def publish(self: BoundedWrites, *arguments: Any, **options: Any) -> Any:
-        ours = [header for header in options["headers"] if header[0].startswith("__")]
-        return await original(self, *arguments, **{**options, "headers": ours})
+    async def publish(self: BoundedWrites, topic: str, record: NewRecord, partition: Any = None) -> Any:
+        ours = [header for header in record.headers if header[0].startswith("__")]
+        return await original(self, topic, record._replace(headers=ours), partition)
 
     replace(BoundedWrites, "publish", publish)
 

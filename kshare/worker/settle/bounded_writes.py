@@ -10,7 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import KshareError
-from kshare.producer.records import Produced
+from kshare.producer.records import NewRecord, Produced
 from kshare.worker.records.headers import Header
 from kshare.worker.records.results import Result
 from kshare.worker.settle.outbound import Publisher
@@ -34,22 +34,9 @@ class BoundedWrites:
         for scope in self._scopes:
             scope.deadline = self._deadline
 
-    async def publish(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp: int,
-        partition: int | None = None,
-    ) -> Produced:
+    async def publish(self, topic: str, record: NewRecord, partition: int | None = None) -> Produced:
         self._require_time()
-        return await self._within(
-            self._publisher.publish(
-                topic, key=key, value=value, headers=headers, timestamp=timestamp, partition=partition
-            )
-        )
+        return await self._within(self._publisher.publish(topic, record, partition))
 
     async def call(self, function: Callable[[], Awaitable[object]], limit: float) -> object:
         """Let a function of the user's write something. Raises KshareError if that takes longer than the limit.

@@ -15,6 +15,7 @@ from functools import partial
 import anyio
 
 from kshare.errors import AcknowledgeError, BrokerError, KshareError
+from kshare.producer.records import NewRecord
 from kshare.protocol.error_codes import ErrorCode
 from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import (
@@ -217,14 +218,10 @@ class Copies:
         longest: int | None = None,
     ) -> Written:
         """`longest`: cut the value after so many bytes."""
+        value = delivery.value if longest is None else (delivery.value or b"")[:longest]
         try:
             await self._writes.publish(
-                topic,
-                key=delivery.key,
-                value=delivery.value if longest is None else (delivery.value or b"")[:longest],
-                headers=headers,
-                timestamp=self._now_ms(),
-                partition=partition,
+                topic, NewRecord(value, delivery.key, headers, self._now_ms()), partition
             )
         except KshareError as problem:
             if isinstance(problem, BrokerError) and problem.code in _TOO_LARGE:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import anyio
 
 from kshare.errors import AcknowledgeError, KshareError
-from kshare.producer.records import Produced
+from kshare.producer.records import NewRecord, Produced
 from kshare.summary_log import SummaryLog
 from kshare.surroundings import random_bytes, wall_time
 from kshare.worker.records.delivery import Delivery
@@ -155,11 +155,6 @@ class MovedRuns:
     async def _publish(
         self, delivery: Delivery, value: bytes | None, headers: list[Header], partition: int | None
     ) -> Produced:
-        return await self._publisher.publish(
-            self._tiers.topic(delivery.topic, self._tiers.tiers[0]),
-            key=delivery.key,
-            value=value,
-            headers=headers,
-            timestamp=self._now_ms(),
-            partition=partition,
-        )
+        topic = self._tiers.topic(delivery.topic, self._tiers.tiers[0])
+        record = NewRecord(value, delivery.key, headers, self._now_ms())
+        return await self._publisher.publish(topic, record, partition)

@@ -35,16 +35,7 @@ _MOST_LARGEST = 2**31 - 1
 
 
 class Publisher(Protocol):
-    async def publish(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp: int,
-        partition: int | None = None,
-    ) -> Produced:
+    async def publish(self, topic: str, record: NewRecord, partition: int | None = None) -> Produced:
         """Returns when the record is confirmed; raises KshareError. Without a partition, the key chooses it."""
         ...
 
@@ -67,19 +58,10 @@ class Outbound:
         self._creating = anyio.Lock()
         self._later = LaterRecords(router)
 
-    async def publish(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp: int,
-        partition: int | None = None,
-    ) -> Produced:
+    async def publish(self, topic: str, record: NewRecord, partition: int | None = None) -> Produced:
         with anyio.move_on_after(2 * WRITE_LIMIT_S):
             await self.require_topic(topic)
-            send = await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp), partition)
+            send = await self._writer.enqueue(topic, record, partition)
             send.is_seen = True  # also if this is cancelled: the writer needn't raise its error again
             return await send
         raise KshareError(f"writing to {topic} took longer than {2 * WRITE_LIMIT_S:g} s")
