@@ -89,14 +89,36 @@ class KshareError(Copyable):
 
 
 class ConfigError(KshareError, ValueError):
-    """An option or argument is unknown, missing, contradictory or out of range; the message says what to use."""
+    """Options or arguments are unknown, missing, contradictory or out of range; the message says what to use.
 
-    def __init__(self, message: str) -> None:
-        # A value that was given by mistake, such as the contents of a file, would hide what the message says.
-        is_long = len(message) > _MAX_MESSAGE
-        super().__init__(
-            f"{message[: _MAX_MESSAGE // 2]}…{message[-_MAX_MESSAGE // 2 :]}" if is_long else message
-        )
+    If several are, it lists them, each on a line of its own.
+    """
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__(*map(_shortened, mistakes))
+
+    @property
+    def mistakes(self) -> tuple[str, ...]:
+        """What is wrong, each in a sentence."""
+        return self.args
+
+    @property
+    def lines(self) -> list[str]:
+        """Those of the message: one if there is one mistake."""
+        lines = [escaped(one) for one in self.mistakes]
+        if len(lines) == 1:
+            return lines
+        return [f"{len(lines)} mistakes in the configuration:", *(f"- {one}" for one in lines)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+def _shortened(message: str) -> str:
+    """A value that was given by mistake, such as the contents of a file, would hide what the message says."""
+    if len(message) <= _MAX_MESSAGE:
+        return message
+    return f"{message[: _MAX_MESSAGE // 2]}…{message[-_MAX_MESSAGE // 2 :]}"
 
 
 class Unsupported(KshareError):

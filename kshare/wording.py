@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from kshare.log_text import escaped
 
 _MOST_SUGGESTIONS = 3
+_LIKENESS = 0.6
+"""How similar a name must be to be suggested, of 1."""
 
 
 def counted(count: int, noun: str, plural: str = "s") -> str:
@@ -58,10 +60,26 @@ def iso_time(milliseconds: int, precision: str = "milliseconds") -> str:
 
 def did_you_mean(name: str, known: Iterable[str], most: int = _MOST_SUGGESTIONS) -> str:
     """The end of an error message, such as "; did you mean 'orders'?". Empty if no known name is similar."""
+    near = _similar(name, known, most)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Of names that aren't quoted, such as those of options: "did you mean linger?". Empty if none is similar."""
+    near = nearest(name, known)
+    return f"did you mean {near}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = _LIKENESS) -> str:
+    """The known name that is most like this one. Empty if none is similar."""
+    near = _similar(name, known, 1, likeness)
+    return near[0] if near else ""
+
+
+def _similar(name: str, known: Iterable[str], most: int, likeness: float = _LIKENESS) -> list[str]:
     from difflib import get_close_matches  # rarely needed, and slow to import
 
-    near = get_close_matches(name, list(known), most)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return get_close_matches(name, list(known), most, likeness)
 
 
 def no_group(name: str, known: Iterable[str]) -> str:

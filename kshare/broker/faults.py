@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Never
 
 from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message, Request
+from kshare.wording import suggestion
 
 if TYPE_CHECKING:
     from kshare.broker.connection import Call
@@ -156,8 +156,7 @@ class Faults:
         ConfigError if an argument is invalid, or if responses of this API can't contain `error`.
         """
         for name in unknown:
-            near = get_close_matches(name, _ARGUMENTS, 1)
-            advice = f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(_ARGUMENTS)}"
+            advice = suggestion(name, _ARGUMENTS) or f"the arguments are {', '.join(_ARGUMENTS)}"
             raise ConfigError(f"there is no argument {name!r}; {advice}")
         if api is not None and not (isinstance(api, type) and issubclass(api, Request)):
             raise ConfigError(

@@ -33,7 +33,7 @@ from kshare.cli.topics.options import topics
 from kshare.cli.trace.options import trace
 from kshare.cli.web.options import web
 from kshare.cli.worker.options import worker
-from kshare.errors import KshareError
+from kshare.errors import ConfigError, KshareError
 from kshare.log_text import escaped
 
 _ABORTED = 130
@@ -116,21 +116,24 @@ def run(arguments: list[str]) -> int:
     except ClosedPipe:
         raise BrokenPipeError from None
     except _UsageError as problem:
-        return _say(usage_text(problem), _USAGE)
+        return _say(usage_text(problem), code=_USAGE)
     except Misuse as problem:
-        return _say(str(problem), _USAGE)
-    except (Failure, KshareError) as problem:
-        return _say(str(problem), 1)
+        return _say(*problem.lines, code=_USAGE)
+    except (Failure, ConfigError) as problem:
+        return _say(*problem.lines, code=1)
+    except KshareError as problem:
+        return _say(str(problem), code=1)
     except OSError as problem:
-        return _say(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", 1)
+        return _say(f"{problem.filename or 'input or output'}: {problem.strerror or problem}", code=1)
     except ModuleNotFoundError:
         raise
     except Exception as bug:
-        return _say(f"this is a bug in kshare: {type(bug).__name__}: {bug}", 1)
+        return _say(f"this is a bug in kshare: {type(bug).__name__}: {bug}", code=1)
     return code if isinstance(code, int) else 0
 
 
-def _say(reason: str, code: int) -> int:
+def _say(*lines: str, code: int) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"kshare: {escaped(' '.join(reason.split()))}\n")
+    text = "\n".join(escaped(" ".join(line.split())) for line in lines)
+    sys.stderr.write(f"kshare: {text}\n")
     return code

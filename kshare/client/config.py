@@ -5,7 +5,7 @@ Every error message says what to write instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -19,6 +19,8 @@ from kshare.engine.settings import MemberSettings
 from kshare.errors import ConfigError
 from kshare.net.addresses import joined
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
+from kshare.options.checks import require_choice, require_flag, require_seconds
+from kshare.options.mistakes import Mistakes
 from kshare.protocol.compression import DECOMPRESSED_LIMIT
 from kshare.protocol.topic_names import require_topic_name
 
@@ -89,24 +91,42 @@ class ConsumerConfig:
 
     @classmethod
     def make(
-        cls, bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
+        cls,
+        bootstrap_servers: str | Iterable[str] | None,
+        options: Mapping[str, Any],
+        attempted: Collection[str] = (),
     ) -> ConsumerConfig:
-        """Build a configuration from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
-        values = given_options(
+        """Build a configuration from the user's options, in our names or Kafka's.
+
+        Raises ConfigError with all mistakes, including those about connecting. Options that the user has attempted to
+        give elsewhere aren't missing.
+        """
+        mistakes = Mistakes()
+        values, meant = given_options(
             "ShareConsumer",
             bootstrap_servers,
             options,
             lambda name, value: parse_option(name, value, options, OPTIONS),
             OPTIONS,
+            mistakes,
         )
+        attempted = meant.union(attempted)
         missing = [name for name in _EXAMPLES if not values.get(name)]
-        if missing:
-            raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")
-        values["bootstrap_servers"] = joined(values["bootstrap_servers"])
-        values["topics"] = topic_names(values["topics"])
+        mistakes.add(
+            *(f"{name} is missing: write {_EXAMPLES[name]}" for name in missing if name not in attempted)
+        )
+        usable: dict[str, Any] = dict(_ANY)
+        with mistakes:
+            usable["bootstrap_servers"] = joined(values.pop("bootstrap_servers", None) or _ANY_SERVER)
+        with mistakes:
+            usable["topics"] = topic_names(values.pop("topics", None) or _ANY_TOPIC)
+        values = usable | {name: value for name, value in values.items() if name not in missing}
         connection = {name: values.pop(name) for name in CONNECTION_OPTIONS if name in values}
         config = cls(**values, connection=connection)
-        config._check()
+        config._check(mistakes)
+        with mistakes:
+            config._net_settings(attempted)
+        mistakes.raise_all()
         return config
 
     @property
@@ -115,12 +135,13 @@ class ConsumerConfig:
 
     def net_settings(self) -> NetSettings:
         """The settings for connections. Raises ConfigError if options contradict each other."""
-        return NetSettings.parse(
-            self.bootstrap_servers,
-            client_id=self.client_id,
-            request_timeout=self.request_timeout,
-            **self.connection,
-        )
+        return self._net_settings()
+
+    def _net_settings(self, attempted: Collection[str] = ()) -> NetSettings:
+        options = {"request_timeout": self.request_timeout, **self.connection}
+        if isinstance(self.client_id, str):  # otherwise it has been found already
+            options["client_id"] = self.client_id
+        return NetSettings.parse_given(self.bootstrap_servers, options, attempted)
 
     def member_settings(self) -> MemberSettings:
         """The settings for the engine."""
@@ -133,14 +154,14 @@ class ConsumerConfig:
             close_timeout=self.close_timeout,
         )
 
-    def _check(self) -> None:
+    def _check(self, mistakes: Mistakes) -> None:
         for name in ("bootstrap_servers", "group", "client_id"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name).strip():
-                raise ConfigError(f"{name} must be a non-empty string, not {getattr(self, name)!r}")
-        for name in ("group", "client_id"):
-            size = len(getattr(self, name).encode())
-            if size > _LONGEST_STRING:
-                raise ConfigError(
+                mistakes.add(f"{name} must be a non-empty string, not {getattr(self, name)!r}")
+            elif (
+                name != "bootstrap_servers" and (size := len(getattr(self, name).encode())) > _LONGEST_STRING
+            ):
+                mistakes.add(
                     f"{name} has {size:,} bytes, and Kafka's protocol allows {_LONGEST_STRING:,} in a string"
                 )
         for name, allowed in (
@@ -148,36 +169,35 @@ class ConsumerConfig:
             ("acquire", ("auto", "batches", "records")),
             ("on_poison", ("raise", "reject", "release")),
         ):
-            if getattr(self, name) not in allowed:
-                raise ConfigError(
-                    f"{name} must be {' or '.join(map(repr, allowed))}, not {getattr(self, name)!r}"
-                )
-        check_max_records(self.max_records)
+            with mistakes:
+                require_choice(name, getattr(self, name), allowed)
+        with mistakes:
+            check_max_records(self.max_records)
         for name in ("max_bytes", "max_decompressed_bytes"):
             size = getattr(self, name)
             if type(size) is not int or not 1 <= size < 2**63:
-                raise ConfigError(f"{name} must be a number of bytes above 0, not {size!r}")
+                mistakes.add(f"{name} must be a number of bytes above 0, not {size!r}")
         for name in ("max_lease_seconds", "request_timeout", "close_timeout"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 < value <= 86_400:
-                raise ConfigError(
-                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
-                )
-        for name in ("key_deserializer", "value_deserializer"):
-            if getattr(self, name) is not None and not callable(getattr(self, name)):
-                raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
-        if self.on_settled is not None:
-            require_plain("on_settled", self.on_settled, "one argument, the outcome")
-        if self.observer is not None:
-            require_plain("observer", self.observer, "one argument, the event")
+            with mistakes:
+                require_seconds(name, getattr(self, name))
         for part in get_args(RecordPart):
-            if (function := getattr(self, f"{part}_deserializer")) is not None:
-                DeserializerCall.of(function, part)
+            function = getattr(self, f"{part}_deserializer")
+            if function is not None and not callable(function):
+                mistakes.add(f"{part}_deserializer must be a function, not {function!r}")
+            elif function is not None:
+                with mistakes:
+                    DeserializerCall.of(function, part)
+        if self.on_settled is not None:
+            with mistakes:
+                require_plain("on_settled", self.on_settled, "one argument, the outcome")
+        if self.observer is not None:
+            with mistakes:
+                require_plain("observer", self.observer, "one argument, the event")
         for name in ("renew_leases", "metrics_push"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r}")
+            with mistakes:
+                require_flag(name, getattr(self, name))
         if self.rack is not None and not isinstance(self.rack, str):
-            raise ConfigError(f"rack must be a string, not {self.rack!r}")
+            mistakes.add(f"rack must be a string, not {self.rack!r}")
 
 
 _LONGEST_STRING = 2**15 - 1
@@ -186,6 +206,9 @@ _EXAMPLES = {
     "group": 'group="orders"',
     "topics": 'topics=["orders"]',
 }
+_ANY_SERVER, _ANY_TOPIC = "localhost:9092", "-"
+_ANY = {"bootstrap_servers": _ANY_SERVER, "group": "-", "topics": (_ANY_TOPIC,)}
+"""In place of what is missing or wrong, to check everything else."""
 _OWN = tuple(one.name for one in fields(ConsumerConfig) if one.name != "connection")
 CONNECTION_OPTIONS = tuple(name for name in CLIENT_OPTIONS if name not in _OWN)
 """Options that are passed on to `net` unchanged."""
@@ -210,7 +233,3 @@ def check_max_records(value: object) -> None:
         raise ConfigError(f"max_records must be an integer, not {value!r}")
     if not 1 <= value <= 1_000_000:
         raise ConfigError(f"max_records must be between 1 and 1000000, not {value!r}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
+from kshare.client.kafka_names import KAFKA_NAMES, dotted
 from kshare.errors import ConfigError
+from kshare.net.settings import SECURITY_OPTIONS
+from kshare.options.mistakes import Mistakes
+from kshare.wording import nearest
 
 _OF_DICTIONARIES = ("conf", "config", "configuration", "options", "properties", "settings")
 """What other clients, and wrappers of them, call all options together."""
+_OF_SECURITY = ("sasl.", "ssl.", "security.", "enable.ssl.")
+_ANY_NUMBER = "1"
 
 
 def require_named_topics(positional: Sequence[object], options: Mapping[str, Any]) -> None:
@@ -21,19 +28,28 @@ def require_named_topics(positional: Sequence[object], options: Mapping[str, Any
         raise ConfigError(f"topics are passed by name, in a list: write topics={named!r}")
 
 
+class GivenOptions(NamedTuple):
+    values: dict[str, Any]
+    """What could be translated, in our names."""
+    attempted: frozenset[str]
+    """Options, in our names, that seem to be meant by what couldn't be translated: that they are missing is no further
+    mistake."""
+
+
 def given_options(
     whose: str,
     bootstrap_servers: object,
     options: Mapping[str, Any],
     parse: Callable[[str, Any], Mapping[str, Any]],
     allowed: Collection[str],
-) -> dict[str, Any]:
-    """`parse` translates one option into ours. Raises ConfigError, which says `whose` options they are."""
+    mistakes: Mistakes,
+) -> GivenOptions:
+    """`parse` translates one option into ours. Mistakes say `whose` options they are."""
     if isinstance(bootstrap_servers, Mapping):
         raise _in_a_dictionary(whose, "options")
     values: dict[str, Any] = {}
     names: dict[str, str] = {}
-    problems: list[str] = []
+    attempted: set[str] = set()
     if bootstrap_servers is not None:
         values["bootstrap_servers"] = bootstrap_servers
     for name, value in options.items():
@@ -42,20 +58,30 @@ def given_options(
         except ConfigError as error:
             if name in _OF_DICTIONARIES and isinstance(value, Mapping):
                 raise _in_a_dictionary(whose, name) from None
-            problems.append(str(error))
+            mistakes.add(*error.mistakes)
+            attempted.update(attempted_by(name, value, parse, allowed))
             continue
         for option, ours in translated.items():
             if option not in allowed:
-                problems.append(f"{name} is an option of consumers, not of {whose}: leave it out")
+                mistakes.add(f"{name} is an option of consumers, not of {whose}: leave it out")
             elif option in values:
-                problems.append(f"{names.get(option, option)} and {name} both set {option}: give only one")
+                mistakes.add(f"{names.get(option, option)} and {name} both set {option}: give only one")
             else:
                 values[option], names[option] = ours, name
-    if len(problems) > 1:
-        raise ConfigError(f"{len(problems)} options can't be used: {'; '.join(problems)}")
-    if problems:
-        raise ConfigError(problems[0])
-    return values
+    return GivenOptions(values, frozenset(attempted))
+
+
+def attempted_by(
+    name: str, value: Any, parse: Callable[[str, Any], Mapping[str, Any]], allowed: Collection[str]
+) -> Iterable[str]:
+    """Which of our options may be meant by a name or a value that is wrong."""
+    if dotted(name).startswith(_OF_SECURITY):
+        return SECURITY_OPTIONS  # one of Kafka's stands for several of ours
+    near = nearest(dotted(name) if dotted(name) in KAFKA_NAMES else name, [*allowed, *KAFKA_NAMES])
+    for one in (value, _ANY_NUMBER):
+        with suppress(ConfigError):
+            return parse(near, one).keys()
+    return ()
 
 
 def _in_a_dictionary(whose: str, name: str) -> ConfigError:

@@ -1,6 +1,6 @@
 """Translates Kafka's own option names into ours: those of Java, librdkafka and other Python clients.
 
-An option without a counterpart raises an error that says what to write instead: none is silently ignored. Values are
+An option without a counterpart raises an error that says what to write instead (`kshare.options.refusals`). Values are
 checked only as far as their translation needs it.
 """
 
@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from kshare.errors import ConfigError
+from kshare.options.mistakes import located
+from kshare.options.refusals import Taker, refusal
+from kshare.options.unknown import no_option
 
 Given = Mapping[str, Any]
 Translate = Callable[[Any, Given], dict[str, Any]]
@@ -23,32 +25,28 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def parse_option(
-    name: str, value: Any, given: Given, ours: Sequence[str], others: Sequence[str] = ()
+    name: str,
+    value: Any,
+    given: Given,
+    ours: Sequence[str],
+    others: Sequence[str] = (),
+    taker: Taker = "consumer",
 ) -> dict[str, Any]:
     """Translate one option into our names. For unknown names, the error suggests one of `ours`, never of `others`."""
     if name in ours or name in others:
         return {name: value}
+    if refused := refusal(name, taker):
+        raise ConfigError(refused)
     kafkas = dotted(name)
-    if kafkas is not None:
-        return translate(kafkas, value, given, written=name)
-    near = get_close_matches(name, [*ours, *KAFKA_NAMES], 1)
-    raise ConfigError(f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
-
-
-def dotted(name: str) -> str | None:
-    """Kafka's spelling of this name (kafka-python writes underscores), or None if Kafka doesn't have the option."""
-    dotted_name = name.replace("_", ".")
-    return dotted_name if dotted_name in KAFKA_NAMES or dotted_name in NOT_OURS else None
-
-
-def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[str, Any]:
-    """Translate one of Kafka's options into ours. Error messages begin with the name as the user wrote it."""
-    if kafkas in NOT_OURS:
-        raise ConfigError(f"{written}: {NOT_OURS[kafkas]}")
-    try:
+    if kafkas not in KAFKA_NAMES:
+        raise ConfigError(no_option(name, [*ours, *KAFKA_NAMES]))
+    with located(name):
         return KAFKA_NAMES[kafkas](value, given)
-    except ConfigError as error:
-        raise ConfigError(f"{written}: {error}") from None
+
+
+def dotted(name: str) -> str:
+    """Kafka's spelling of this name: kafka-python writes underscores."""
+    return name.replace("_", ".")
 
 
 # --- translations of values
@@ -68,7 +66,7 @@ def _seconds(option: str) -> Translate:
 
 
 def _chosen(option: str, **ours: str) -> Translate:
-    return lambda value, _: {option: ours.get(value, value)}
+    return lambda value, _: {option: ours.get(value, value) if isinstance(value, str) else value}
 
 
 def _whole(value: Any) -> int:
@@ -160,13 +158,6 @@ def _verification(value: Any, _: Given) -> dict[str, Any]:
     return {}
 
 
-def _encoded_in_file(option: str) -> Translate:
-    def refuse(value: Any, given: Given) -> dict[str, Any]:
-        raise ConfigError(f"certificates within the configuration aren't read: write {option}=<a PEM file>")
-
-    return refuse
-
-
 KAFKA_NAMES: dict[str, Translate] = {
     "bootstrap.servers": _same("bootstrap_servers"),
     "metadata.broker.list": _same("bootstrap_servers"),
@@ -208,69 +199,7 @@ KAFKA_NAMES: dict[str, Translate] = {
     "ssl.keystore.location": _store("cert_file", "keystore"),
     "ssl.truststore.type": _store_type,
     "ssl.keystore.type": _store_type,
-    "ssl.truststore.certificates": _encoded_in_file("ca_file"),
-    "ssl.keystore.certificate.chain": _encoded_in_file("cert_file"),
-    "ssl.keystore.key": _encoded_in_file("key_file"),
-    "ssl.ca.pem": _encoded_in_file("ca_file"),
-    "ssl.certificate.pem": _encoded_in_file("cert_file"),
-    "ssl.key.pem": _encoded_in_file("key_file"),
     "ssl.endpoint.identification.algorithm": _host_check,
     "ssl.check.hostname": lambda value, _: {"check_hostname": _is_true(value)},
     "enable.ssl.certificate.verification": _verification,
-}
-
-
-def _of_the_group(setting: str) -> str:
-    return (
-        f"belongs to the share group; set {setting} with `kshare groups config set` or "
-        "AdminClient.alter_group_config"
-    )
-
-
-_NO_OFFSETS = 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"'
-_ADAPTS = "leave it out: fetches adapt to how fast your code is, within max_records and max_bytes"
-_OURS_TO_DO = "leave it out: kshare doesn't need this setting"
-_TOKEN = "leave it out and write token=<a function that returns a fresh token>"
-
-NOT_OURS: dict[str, str] = {
-    "auto.offset.reset": _of_the_group("share.auto.offset.reset"),
-    "isolation.level": _of_the_group("share.isolation.level"),
-    "session.timeout.ms": _of_the_group("share.session.timeout.ms"),
-    "heartbeat.interval.ms": _of_the_group("share.heartbeat.interval.ms"),
-    "enable.auto.commit": _NO_OFFSETS,
-    "auto.commit.interval.ms": _NO_OFFSETS,
-    "enable.auto.offset.store": _NO_OFFSETS,
-    "max.poll.interval.ms": "leave it out: records are kept by renewing their locks, see max_lease_seconds",
-    "partition.assignment.strategy": "leave it out: members of a share group share partitions",
-    "group.protocol": "leave it out: a share group has one protocol",
-    "group.instance.id": "share groups have no static members: leave it out",
-    "fetch.min.bytes": _ADAPTS,
-    "fetch.max.wait.ms": _ADAPTS,
-    "fetch.wait.max.ms": _ADAPTS,
-    "max.partition.fetch.bytes": _ADAPTS,
-    "key.deserializer": "a class name can't be loaded: write key_deserializer=<a function of bytes>",
-    "value.deserializer": "a class name can't be loaded: write value_deserializer=<a function of bytes>",
-    "ssl.truststore.password": "PEM files need none: convert the trust store and write ca_file=<that file>",
-    "ssl.keystore.password": "write key_password=<the key's password>, and cert_file=<a PEM file>",
-    "consumer.timeout.ms": "leave it out and put `with anyio.move_on_after(seconds):` around the loop; with "
-    "kshare.sync, call next_batch(timeout=seconds), which then returns None",
-    "default.api.timeout.ms": "write request_timeout=<seconds>",
-    "statistics.interval.ms": "leave it out: write observer=<a function>, see kshare.metrics",
-    "metric.reporters": "leave it out: write observer=<a function>, see kshare.metrics",
-    "interceptor.classes": "leave it out: write observer=<a function>",
-    "debug": 'leave it out: set the level of the loggers "kshare.client" and "kshare.net"',
-    "allow.auto.create.topics": "consumers never create topics: leave it out",
-    "metadata.max.age.ms": _OURS_TO_DO,
-    "retry.backoff.ms": _OURS_TO_DO,
-    "retry.backoff.max.ms": _OURS_TO_DO,
-    "connections.max.idle.ms": _OURS_TO_DO,
-    "client.dns.lookup": _OURS_TO_DO,
-    "check.crcs": "checksums are always checked: leave it out",
-    "api.version": _OURS_TO_DO,
-    "api.version.request": _OURS_TO_DO,
-    "sasl.login.callback.handler.class": _TOKEN,
-    "sasl.oauthbearer.token.endpoint.url": _TOKEN,
-    "sasl.oauthbearer.config": _TOKEN,
-    "sasl.oauthbearer.method": _TOKEN,
-    "sasl.oauth.token.provider": _TOKEN,
 }

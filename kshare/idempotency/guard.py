@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
+from kshare.errors import ClaimLost, InProgress, StoreFailed
 from kshare.idempotency.keys import coordinates, store_key
 from kshare.idempotency.store import ClaimResponse, ClaimState, IdempotencyStore
+from kshare.options.checks import is_number
+from kshare.options.mistakes import Mistakes
 
 Identify = Callable[..., str | bytes]
 Serialize = Callable[[Any], bytes]
@@ -52,11 +54,13 @@ class Guard:
         serialize: Serialize,
         deserialize: Deserialize,
     ) -> None:
+        mistakes = Mistakes()
         for option, seconds in (("in_progress_timeout", in_progress_timeout), ("keep", keep)):
-            if not _is_number(seconds) or seconds == 0:
-                raise ConfigError(f"{function}: {option}={seconds}: use a number of seconds above 0.")
-        if not _is_number(wait):
-            raise ConfigError(f"{function}: wait={wait}: use a number of seconds, or 0 to not wait at all.")
+            if not is_number(seconds) or seconds <= 0:
+                mistakes.add(f"{function}: {option}={seconds}: use a number of seconds above 0.")
+        if not is_number(wait) or wait < 0:
+            mistakes.add(f"{function}: wait={wait}: use a number of seconds, or 0 to not wait at all.")
+        mistakes.raise_all()
         self.function = function
         self._store = store
         self._key = key
@@ -113,7 +117,7 @@ class Guard:
             seconds = max(float(response.expires_in), 0.0)  # it may have expired meanwhile
         except (AttributeError, TypeError, ValueError, OverflowError):
             seconds = float("nan")
-        if not _is_number(seconds):
+        if not is_number(seconds):
             raise StoreFailed(
                 f"{self.function}: {type(self._store).__name__} responded to a claim with {response!r:.200}. It must "
                 "respond with a ClaimResponse, and if the key is in progress, with expires_in as a "
@@ -183,8 +187,3 @@ class Guard:
             return f"no response within {STORE_DEADLINE_S:g} s"
         except Exception as failure:
             return f"{type(failure).__name__}: {failure}"
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a finite number, 0 or more."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15

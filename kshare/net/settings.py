@@ -6,16 +6,18 @@ Doesn't know Kafka's dotted option names. Files are read when connecting, not he
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, get_args
 
-from kshare.errors import ConfigError
 from kshare.net.addresses import Address, parse_addresses
+from kshare.options.checks import require_flag, require_seconds
+from kshare.options.mistakes import Mistakes
+from kshare.options.unknown import no_option
 from kshare.protocol.frames import MAX_FRAME
+from kshare.wording import nearest
 
 TokenProvider: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
@@ -24,10 +26,10 @@ PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = get_args(Mechanism)
 NEEDS_EXTRA = "SASL needs kafka-python 3.0: pip install 'kshare[sasl]' (in a clone: '.[sasl]')"
 
-_LONGEST_S = 86_400.0
 _SMALLEST_LIMIT = 64 * 1024
 LARGEST_LIMIT = 2**31 - 1
 """Of `max_response_bytes`: the size of a frame is an int32."""
+_ANY_ADDRESS: tuple[Address, ...] = (("localhost", 9092),)
 _FILES = ("ca_file", "cert_file", "key_file", "key_password")
 
 
@@ -62,71 +64,63 @@ class Security:
     kerberos_domain_name: str | None = None
     """The host name in the broker's Kerberos principal, for GSSAPI, if it isn't the one that the client connects to."""
 
-    def __post_init__(self) -> None:
-        self._check_tls()
-        self._check_sasl()
+    attempted: InitVar[Collection[str]] = ()
+    """Options that the user has tried to give, with a mistake that is reported elsewhere. They aren't missing."""
 
-    def _check_tls(self) -> None:
+    def __post_init__(self, attempted: Collection[str]) -> None:
+        """Raises ConfigError with all mistakes."""
+        mistakes = Mistakes()
         if not isinstance(self.tls, bool | ssl.SSLContext):
-            raise ConfigError(f"tls must be True, False or an ssl.SSLContext, not {type(self.tls).__name__}")
-        if not isinstance(self.check_hostname, bool):
-            raise ConfigError(f"check_hostname must be True or False, not {self.check_hostname!r}")
+            mistakes.add(f"tls must be True, False or an ssl.SSLContext, not {type(self.tls).__name__}")
+        else:
+            self._check_files(mistakes, attempted)
+        with mistakes:
+            require_flag("check_hostname", self.check_hostname)
+        if self.sasl_mechanism is None:
+            self._check_no_sasl(mistakes, attempted)
+        else:
+            self._check_sasl(mistakes, self.sasl_mechanism, attempted)
+        mistakes.raise_all()
+
+    def _check_files(self, mistakes: Mistakes, attempted: Collection[str]) -> None:
         given = [name for name in _FILES if getattr(self, name) is not None]
-        given += [] if self.check_hostname else ["check_hostname=False"]
-        if given and self.tls is False:
-            raise ConfigError(f"{given[0]} has no effect without TLS: add tls=True")
+        given += ["check_hostname=False"] if self.check_hostname is False else []
+        if given and self.tls is False and "tls" not in attempted:
+            mistakes.add(f"{given[0]} has no effect without TLS: add tls=True")
         if given and isinstance(self.tls, ssl.SSLContext):
-            raise ConfigError(
-                f"{given[0]} can't be combined with a context of your own: set it in the context"
-            )
-        for name in ("key_file", "key_password"):
-            if getattr(self, name) is not None and self.cert_file is None:
-                raise ConfigError(f"{name} needs cert_file")
+            mistakes.add(f"{given[0]} can't be combined with a context of your own: set it in the context")
+        lonely = [name for name in ("key_file", "key_password") if name in given and self.cert_file is None]
+        if lonely and isinstance(self.tls, bool) and "cert_file" not in attempted:
+            mistakes.add(f"{lonely[0]} needs cert_file")
 
-    def _check_sasl(self) -> None:
-        mechanism = self.sasl_mechanism
-        if mechanism is None:
-            for name in ("username", "password", "token"):
-                if getattr(self, name) is not None:
-                    raise ConfigError(
-                        f"{name} is given without sasl_mechanism: add one of {', '.join(MECHANISMS)}"
-                    )
-            return
+    def _check_no_sasl(self, mistakes: Mistakes, attempted: Collection[str]) -> None:
+        given = [name for name in ("username", "password", "token") if getattr(self, name) is not None]
+        if given and "sasl_mechanism" not in attempted:
+            mistakes.add(f"{given[0]} is given without sasl_mechanism: add one of {', '.join(MECHANISMS)}")
+
+    def _check_sasl(self, mistakes: Mistakes, mechanism: str, attempted: Collection[str]) -> None:
         if mechanism not in MECHANISMS:
-            near = get_close_matches(str(mechanism).upper(), MECHANISMS, 1, 0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(MECHANISMS)}"
-            raise ConfigError(f"sasl_mechanism {mechanism!r} is unknown: {hint}")
-        self._check_kerberos()
-        if find_spec("kafka") is None:
-            raise ConfigError(NEEDS_EXTRA)
-        if mechanism in PASSWORD_MECHANISMS:
-            self._check_password(mechanism)
-        elif mechanism == "OAUTHBEARER" and not callable(self.token):
-            raise ConfigError(
-                "OAUTHBEARER needs token: a function, plain or async, that returns a fresh token"
-            )
-        elif mechanism == "GSSAPI" and not self.kerberos_service_name:
-            raise ConfigError('GSSAPI needs kerberos_service_name, most often "kafka"')
-        if mechanism != "OAUTHBEARER" and self.token is not None:
-            raise ConfigError(
-                f'token is for OAUTHBEARER, not for {mechanism}: write sasl_mechanism="OAUTHBEARER"'
-            )
-
-    def _check_kerberos(self) -> None:
+            near = nearest(str(mechanism).upper(), MECHANISMS, 0.5)
+            hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(MECHANISMS)}"
+            mistakes.add(f"sasl_mechanism {mechanism!r} is unknown: {hint}")
         for name in ("kerberos_service_name", "kerberos_domain_name"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise ConfigError(f"{name} must be a string, not {value!r}")
-
-    def _check_password(self, mechanism: str) -> None:
-        for name in ("username", "password"):
-            value = getattr(self, name)
-            if not isinstance(value, str) or not value:
-                raise ConfigError(f"{mechanism} needs {name}, a non-empty string")
-            if "\0" in value:
-                raise ConfigError(f"{name} contains a NUL character, which {mechanism} can't transmit")
-            if any("\ud800" <= letter <= "\udfff" for letter in value):
-                raise ConfigError(f"{name} contains a surrogate, which can't be encoded as UTF-8")
+                mistakes.add(f"{name} must be a string, not {value!r}")
+        if mechanism not in MECHANISMS:
+            return
+        if find_spec("kafka") is None:
+            mistakes.add(NEEDS_EXTRA)
+        if mechanism in PASSWORD_MECHANISMS:
+            for name in ("username", "password"):
+                if name not in attempted:
+                    _check_text(mistakes, mechanism, name, getattr(self, name))
+        elif mechanism == "OAUTHBEARER" and not callable(self.token) and "token" not in attempted:
+            mistakes.add("OAUTHBEARER needs token: a function, plain or async, that returns a fresh token")
+        elif mechanism == "GSSAPI" and not self.kerberos_service_name:
+            mistakes.add('GSSAPI needs kerberos_service_name, most often "kafka"')
+        if mechanism != "OAUTHBEARER" and self.token is not None:
+            mistakes.add(f'token is for OAUTHBEARER, not for {mechanism}: write sasl_mechanism="OAUTHBEARER"')
 
     def secrets(self) -> tuple[str, ...]:
         """What must not appear in errors or logs."""
@@ -154,49 +148,76 @@ class NetSettings:
     """The largest response to accept, in bytes, and the most that a fetch asks for. If a single record batch is larger,
     the consumer raises ConfigError; each attempt to read it uses up a delivery."""
 
+    attempted: InitVar[Collection[str]] = ()
+    """As in `Security`."""
+
     @classmethod
     def parse(cls, bootstrap: str | Iterable[str], **options: Any) -> Self:
         """Creates settings from one flat set of options: those of this class and those of `Security`."""
-        for name in options:
-            if name not in CLIENT_OPTIONS:
-                near = get_close_matches(name, CLIENT_OPTIONS, 1)
-                raise ConfigError(
-                    f"there is no option {name!r}" + (f"; did you mean {near[0]}?" if near else "")
-                )
-        security = Security(**{name: value for name, value in options.items() if name in _SECURITY})
-        rest = {name: value for name, value in options.items() if name not in _SECURITY}
-        return cls(bootstrap=parse_addresses(bootstrap), security=security, **rest)
+        return cls.parse_given(bootstrap, options)
 
-    def __post_init__(self) -> None:
+    @classmethod
+    def parse_given(
+        cls, bootstrap: str | Iterable[str], options: Mapping[str, Any], attempted: Collection[str] = ()
+    ) -> Self:
+        """The same; the user has tried to give others, too. Raises ConfigError with all mistakes."""
+        mistakes = Mistakes()
+        mistakes.add(*(no_option(name, CLIENT_OPTIONS) for name in options if name not in CLIENT_OPTIONS))
+        known = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
+        security, addresses = Security(), _ANY_ADDRESS
+        with mistakes:
+            ours = {name: value for name, value in known.items() if name in SECURITY_OPTIONS}
+            security = Security(**ours, attempted=attempted)
+        with mistakes:
+            addresses = parse_addresses(bootstrap)
+        with mistakes:
+            rest = {name: value for name, value in known.items() if name not in SECURITY_OPTIONS}
+            made = cls(bootstrap=addresses, security=security, **rest, attempted=attempted)
+        mistakes.raise_all()
+        return made
+
+    def __post_init__(self, attempted: Collection[str]) -> None:
+        """Raises ConfigError with all mistakes."""
+        mistakes = Mistakes()
         if not self.bootstrap:
-            parse_addresses("")
+            with mistakes:
+                parse_addresses("")
         if not isinstance(self.client_id, str):
-            raise ConfigError(f"client_id must be a string, not {self.client_id!r}")
+            mistakes.add(f"client_id must be a string, not {self.client_id!r}")
+        right = set()
         for name in ("connect_timeout", "request_timeout", "backoff_min", "backoff_max"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 < value <= _LONGEST_S:
-                raise ConfigError(
-                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
-                )
-        if self.backoff_max < self.backoff_min:
-            raise ConfigError(
+            with mistakes:
+                require_seconds(name, getattr(self, name))
+                right.add(name)
+        if {"backoff_min", "backoff_max"} <= right.difference(attempted) and (
+            self.backoff_max < self.backoff_min
+        ):
+            mistakes.add(
                 f"backoff_max ({self.backoff_max}) must not be below backoff_min ({self.backoff_min})"
             )
         limit = self.max_response_bytes
         is_whole = isinstance(limit, int) and not isinstance(limit, bool)
         if not is_whole or not _SMALLEST_LIMIT <= limit <= LARGEST_LIMIT:
-            raise ConfigError(
+            mistakes.add(
                 f"max_response_bytes must be from {_SMALLEST_LIMIT} to {LARGEST_LIMIT}, not {limit!r}"
             )
+        mistakes.raise_all()
 
 
-_SECURITY = tuple(one.name for one in fields(Security))
+SECURITY_OPTIONS = tuple(one.name for one in fields(Security))
 CLIENT_OPTIONS = (
     *(one.name for one in fields(NetSettings) if one.name not in ("bootstrap", "security")),
-    *_SECURITY,
+    *SECURITY_OPTIONS,
 )
 """The options of every client."""
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _check_text(mistakes: Mistakes, mechanism: str, name: str, value: object) -> None:
+    """Of a user name or a password, which no message contains."""
+    if not isinstance(value, str) or not value:
+        mistakes.add(f"{mechanism} needs {name}, a non-empty string")
+        return
+    if "\0" in value:
+        mistakes.add(f"{name} contains a NUL character, which {mechanism} can't transmit")
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        mistakes.add(f"{name} contains a surrogate, which can't be encoded as UTF-8")

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
+from kshare.admin.config import net_settings
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.given_options import given_options
-from kshare.client.kafka_names import parse_option
+from kshare.client.kafka_names import dotted, parse_option
 from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
+from kshare.options.mistakes import Mistakes
 from kshare.producer.settings import WriterSettings
 
 WRITER_OPTIONS = tuple(field.name for field in fields(WriterSettings))
@@ -20,26 +22,33 @@ OPTIONS = ("bootstrap_servers", *WRITER_OPTIONS, *CLIENT_OPTIONS)
 def producer_settings(
     bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
 ) -> tuple[NetSettings, WriterSettings]:
-    """Build the settings from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
-    values = given_options(
-        "Producer", bootstrap_servers, options, lambda name, value: _translated(name, value, options), OPTIONS
+    """Build the settings from the user's options, in our names or Kafka's. Raises ConfigError with all mistakes."""
+    mistakes = Mistakes()
+    values, attempted = given_options(
+        "Producer",
+        bootstrap_servers,
+        options,
+        lambda name, value: _translated(name, value, options),
+        OPTIONS,
+        mistakes,
     )
-    servers = values.pop("bootstrap_servers", None)
-    if not servers:
-        raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')
     own = {name: values.pop(name) for name in WRITER_OPTIONS if name in values}
-    return NetSettings.parse(servers, **values), WriterSettings(**own)
+    with mistakes:
+        net = net_settings(values, attempted)
+    with mistakes:
+        writing = WriterSettings(**own)
+    mistakes.raise_all()
+    return net, writing
 
 
 def _translated(name: str, value: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    if name not in OPTIONS:
-        translate = _KAFKA_NAMES.get(name.replace("_", "."))
-        if translate is not None:
-            try:
-                return translate(value)
-            except ValueError as error:
-                raise ConfigError(f"{name}: {error}") from None
-    return parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS)
+    translate = None if name in OPTIONS else _KAFKA_NAMES.get(dotted(name))
+    if translate is None:
+        return parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS, "producer")
+    try:
+        return translate(value)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def _seconds(option: str) -> Callable[[Any], dict[str, Any]]:
@@ -66,15 +75,6 @@ def _only(allowed: Iterable[str], reason: str) -> Callable[[Any], dict[str, Any]
     return check
 
 
-def _refuse(reason: str) -> Callable[[Any], dict[str, Any]]:
-    def refuse(value: Any) -> dict[str, Any]:
-        raise ConfigError(reason)
-
-    return refuse
-
-
-_UNTIL_TIMEOUT = "records are retried, in order, until delivery_timeout: leave it out"
-
 _KAFKA_NAMES: dict[str, Callable[[Any], Mapping[str, Any]]] = {
     "transactional.id": lambda value: {"transactional_id": value},
     "transaction.timeout.ms": _seconds("transaction_timeout"),
@@ -88,10 +88,4 @@ _KAFKA_NAMES: dict[str, Callable[[Any], Mapping[str, Any]]] = {
     "message.timeout.ms": _seconds("delivery_timeout"),
     "acks": _only(("all", "-1"), "records are confirmed by all in-sync replicas"),
     "enable.idempotence": _only(("true",), "producers are always idempotent"),
-    "retries": _refuse(_UNTIL_TIMEOUT),
-    "max.in.flight.requests.per.connection": _refuse(_UNTIL_TIMEOUT),
-    "max.block.ms": _refuse("waiting for the buffer is limited by delivery_timeout: leave it out"),
-    "key.serializer": _refuse("keys are bytes: encode them"),
-    "value.serializer": _refuse("values are bytes: encode them"),
-    "partitioner.class": _refuse("leave it out, and write send(partition=...)"),
 }

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
-from kshare.errors import ConfigError
+from kshare.options.checks import require_seconds
+from kshare.options.mistakes import Mistakes
 from kshare.protocol.compression import Compression
 
 CompressionName = Literal["gzip", "snappy", "lz4", "zstd"]
 COMPRESSIONS = get_args(CompressionName)
-
-_LONGEST_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,33 +36,23 @@ class WriterSettings:
     """How many seconds closing may take to write the remaining records."""
 
     def __post_init__(self) -> None:
+        """Raises ConfigError with all mistakes."""
+        mistakes = Mistakes()
         name = self.transactional_id
         if name is not None and (not isinstance(name, str) or not name):
-            raise ConfigError(f"transactional_id must be a non-empty string, not {name!r}")
+            mistakes.add(f"transactional_id must be a non-empty string, not {name!r}")
         if self.compression is not None and self.compression not in COMPRESSIONS:
-            raise ConfigError(
+            mistakes.add(
                 f"compression must be one of {', '.join(COMPRESSIONS)}, or None, not {self.compression!r}"
             )
-        for option, least in (
-            ("transaction_timeout", 0.001),
-            ("linger", 0.0),
-            ("delivery_timeout", 0.001),
-            ("close_timeout", 0.001),
-        ):
-            value = getattr(self, option)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not least <= value <= _LONGEST_S
-            ):
-                positive = "a positive number of seconds" if least else "a number of seconds, 0 or more"
-                raise ConfigError(f"{option} must be {positive}, at most 86,400, not {value!r}")
+        for option in ("transaction_timeout", "linger", "delivery_timeout", "close_timeout"):
+            with mistakes:
+                require_seconds(option, getattr(self, option), least=0.0 if option == "linger" else 0.001)
         for option in ("batch_bytes", "buffer_bytes"):
             value = getattr(self, option)
             if type(value) is not int or not 1 <= value < 2**31:
-                raise ConfigError(
-                    f"{option} must be a number of bytes from 1 to {2**31 - 1:,}, not {value!r}"
-                )
+                mistakes.add(f"{option} must be a number of bytes from 1 to {2**31 - 1:,}, not {value!r}")
+        mistakes.raise_all()
 
     @classmethod
     def confirming(cls, limit: float, compression: CompressionName | None = None) -> Self:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from kshare.errors import KshareError
 from kshare.protocol import json_form, messages
 from kshare.protocol.message import Message
 from kshare.protocol.primitives import Buffer
+from kshare.wording import suggestion
 
 __all__ = ["UnknownMessageError", "decode", "encode", "from_json", "message_class", "to_json"]
 
@@ -20,10 +20,8 @@ class UnknownMessageError(KshareError, LookupError):
 def message_class(name: str) -> type[Message]:
     """The class of a message by Kafka's name: `ShareFetchRequest`, `ShareSnapshotValue`, ..."""
     if name not in messages.MODULES:
-        near = get_close_matches(name, messages.MODULES, 1)
-        raise UnknownMessageError(
-            f"no message is called {name!r}" + (f"; did you mean {near[0]}?" if near else "")
-        )
+        hint = suggestion(name, messages.MODULES)
+        raise UnknownMessageError(f"no message is called {name!r}" + (f"; {hint}" if hint else ""))
     cls: type[Message] = getattr(messages, name)
     return cls
 

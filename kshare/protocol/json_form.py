@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from kshare.errors import EncodeError
 from kshare.protocol.message import Message
 from kshare.protocol.spec import Spec, specs_of, struct_named
 from kshare.protocol.values import problem
+from kshare.wording import suggestion
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -105,8 +105,8 @@ def _struct_value(cls: type[Any], version: int, form: Any, path: str) -> Any:
 def _no_such_field(cls: type[Any], name: str, known: list[str], version: int) -> str:
     if any(spec.json_name == name for spec in specs_of(cls)):
         return f"version {version} can't carry it"
-    near = get_close_matches(name, known, 1)
-    return f"{cls.__name__} has no such field" + (f"; did you mean {near[0]}?" if near else "")
+    hint = suggestion(name, known)
+    return f"{cls.__name__} has no such field" + (f"; {hint}" if hint else "")
 
 
 def _value(owner: type[Any], spec: Spec, version: int, item: Any, where: str) -> Any:

@@ -6,15 +6,20 @@ The consumer behind a query has options of its own, such as `request_timeout` fo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable
 
-from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS
+from kshare.client.kafka_names import KAFKA_NAMES
 from kshare.errors import ConfigError
+from kshare.options.mistakes import Mistakes
+from kshare.options.refusals import refusal
+from kshare.options.unknown import no_option
 
 KAFKA = "kafka."
 
 _NAMES = {
+    'bootstrap_servers is missing: write "localhost:9092"': (
+        'kafka.bootstrap.servers is missing: write option("kafka.bootstrap.servers", "localhost:9092")'
+    ),
     "bootstrap_servers": "kafka.bootstrap.servers",
     "client_id": "kafka.client.id",
     "request_timeout": "kafka.request.timeout.ms",
@@ -27,21 +32,27 @@ _NAMES = {
     "delivery_timeout": "kafka.delivery.timeout.ms",
     "transaction_timeout": "kafka.transaction.timeout.ms",
 }
-_OF_CONSUMERS = ("acknowledgement", "deserializer=", "max_records")
-"""What a hint mentions that isn't for queries."""
 
 
 def check_kafka_names(names: Iterable[str]) -> None:
     """Raise ConfigError for options that Kafka doesn't have, or queries don't use. Names are without `kafka.`."""
+    mistakes = Mistakes()
     for name in names:
-        hint = NOT_OURS.get(name, "")
-        if any(word in hint for word in _OF_CONSUMERS):
-            raise ConfigError(f"{KAFKA}{name}: leave it out: a query doesn't use this setting")
-        if name not in KAFKA_NAMES and name not in NOT_OURS:
-            near = get_close_matches(name, KAFKA_NAMES, 1)
-            raise ConfigError(
-                f"there is no option {KAFKA}{name}" + (f": did you mean {KAFKA}{near[0]}?" if near else "")
-            )
+        if refused := refusal(name, "query"):
+            mistakes.add(f"{KAFKA}{in_spark_names(refused)}")
+        elif name not in KAFKA_NAMES:
+            mistakes.add(no_option(name, KAFKA_NAMES, prefix=KAFKA))
+    mistakes.raise_all()
+
+
+def explained(error: ConfigError, kafkas: Collection[str]) -> ConfigError:
+    """An error about the options of a consumer or a producer, as users of Spark know them."""
+    return ConfigError(*(_explained(one, kafkas) for one in error.mistakes))
+
+
+def _explained(message: str, kafkas: Collection[str]) -> str:
+    prefix = KAFKA if message.split(":")[0] in kafkas else ""
+    return prefix + in_spark_names(message)
 
 
 def in_spark_names(message: str) -> str:

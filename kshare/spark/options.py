@@ -5,19 +5,25 @@ Decides which values are allowed, and the defaults. Errors say what to write ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.kafka_names import KAFKA_NAMES
+from kshare.client.given_options import attempted_by
+from kshare.client.kafka_names import KAFKA_NAMES, parse_option
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
+from kshare.options.mistakes import Mistakes
+from kshare.options.refusals import refusal
+from kshare.options.unknown import no_option
 from kshare.spark.journal.settings import JournalSettings
-from kshare.spark.option_names import KAFKA, check_kafka_names, in_spark_names
+from kshare.spark.option_names import KAFKA, check_kafka_names, explained
 from kshare.spark.splitting import TaskLimits
+from kshare.wording import nearest
 
 Settle = Literal["sink", "checkpoint", "journal"]
 
@@ -74,36 +80,52 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
-        """Parse the options that Spark passes. Their names are case-insensitive."""
-        written = {name.lower(): (name, value) for name, value in given.items()}
+        """Parse the options that Spark passes. Their names are case-insensitive.
+
+        Raises ConfigError with all mistakes.
+        """
+        mistakes = Mistakes()
         values: dict[str, Any] = {}
         kafkas: dict[str, Any] = {}
-        for name, (original, value) in written.items():
+        attempted: set[str] = set()
+        for original, value in given.items():
+            name = original.lower()
             if name.startswith(KAFKA):
                 kafkas[name.removeprefix(KAFKA)] = value
-            else:
+                continue
+            attempted.add(_field_meant(name))
+            with mistakes:
                 _take(name, original, value, values, is_streaming)
-        settle = values.get("settle", "sink")
-        if values.get("settle_rows") and settle != "sink":
-            raise ConfigError(
-                f"settleRows needs settle=sink: with {settle}, all rows are accepted before your code gets them"
-            )
-        if values.get("min_partitions", 0) > values.get("max_partitions", LARGEST_BATCH):
-            raise ConfigError("minPartitions must not be larger than maxPartitions")
-        journal = _journal(values)
-        consumer = _consumer(kafkas, values)
-        if journal.get("topic") in consumer.topics:
-            raise ConfigError(
-                f"journalTopic and subscribe both name {journal['topic']}: a journal needs a topic of its own, because "
-                "kshare deletes from it what isn't needed any more"
-            )
-        if settle == "journal":
+                attempted.remove(_field_meant(name))
+        journal = _journal(values, mistakes)
+        with mistakes:
+            consumer = _consumer(kafkas, values, attempted)
+            if journal.get("topic") in consumer.topics:
+                raise ConfigError(
+                    f"journalTopic and subscribe both name {journal['topic']}: a journal needs a topic of its own, "
+                    "because kshare deletes from it what isn't needed any more"
+                )
+        _check_together(values, journal, attempted, mistakes)
+        mistakes.raise_all()
+        if values.get("settle") == "journal":
             values["journal"] = JournalSettings(**journal)
-        elif journal:
-            raise ConfigError(
-                f'{_JOURNAL[next(iter(journal))]} needs settle=journal: write option("settle", "journal")'
-            )
         return cls(consumer=consumer, **values)
+
+
+def _check_together(
+    values: Mapping[str, Any], journal: Mapping[str, Any], attempted: Collection[str], mistakes: Mistakes
+) -> None:
+    settle = values.get("settle", "sink")
+    if values.get("settle_rows") and settle != "sink":
+        mistakes.add(
+            f"settleRows needs settle=sink: with {settle}, all rows are accepted before your code gets them"
+        )
+    if values.get("min_partitions", 0) > values.get("max_partitions", LARGEST_BATCH):
+        mistakes.add("minPartitions must not be larger than maxPartitions")
+    if journal and settle != "journal" and "settle" not in attempted:
+        mistakes.add(
+            f'{_JOURNAL[next(iter(journal))]} needs settle=journal: write option("settle", "journal")'
+        )
 
 
 def lease_token(given: Mapping[str, str]) -> str | None:
@@ -229,35 +251,6 @@ _OF_ROWS = {
 }
 """Options that may be combined with a lease."""
 
-_BEGINS = (
-    "starting offsets belong to the share group, not to the query. Before its first start: `kshare groups config set "
-    "GROUP share.auto.offset.reset=earliest`. Later, with the query stopped: `kshare groups reset-offsets`"
-)
-_ENDS = "the view ends where the topic ends when it is planned: filter by offset or timestamp instead"
-_ONE_WAY = 'members of a share group share whole topics: write option("subscribe", "orders,refunds")'
-_OURS = "leave it out: kshare doesn't need this setting"
-_REFUSED = {
-    "assign": _ONE_WAY,
-    "subscribePattern": _ONE_WAY,
-    "startingOffsets": _BEGINS,
-    "startingTimestamp": _BEGINS,
-    "startingOffsetsByTimestamp": _BEGINS,
-    "startingOffsetsByTimestampStrategy": _BEGINS,
-    "endingOffsets": _ENDS,
-    "endingTimestamp": _ENDS,
-    "endingOffsetsByTimestamp": _ENDS,
-    "groupIdPrefix": 'leave it out and name the group: write option("group", "orders")',
-    "minOffsetsPerTrigger": "leave it out and write maxWaitMs: how long to wait for more records",
-    "maxTriggerDelay": "leave it out and write maxWaitMs: how long to wait for more records",
-    "maxRecordsPerPartition": "leave it out and write minPartitions: the least number of tasks",
-    "kafkaConsumer.pollTimeoutMs": _OURS,
-    "fetchOffset.numRetries": _OURS,
-    "fetchOffset.retryIntervalMs": _OURS,
-    "path": 'leave the argument of load() out, and write option("subscribe", "orders")',
-    "topic": 'write option("subscribe", "orders"): topic is an option for writing',
-    "topics": 'write option("subscribe", "orders,refunds")',
-}
-_REFUSED_NAMES = {name.lower(): name for name in _REFUSED}
 _LENT = {
     "max_records": "write maxRecordsPerTrigger instead",
     "acknowledgement": "micro-batches are acknowledged as a whole: see the option settle",
@@ -266,14 +259,11 @@ _LENT = {
 
 
 def _take(name: str, original: str, value: str, values: dict[str, Any], is_streaming: bool) -> None:
-    if name in _REFUSED_NAMES:
-        spelled = _REFUSED_NAMES[name]  # Spark passes lower-case names
-        raise ConfigError(f"{spelled}: {_REFUSED[spelled]}")
+    if refused := refusal(name, "source"):
+        raise ConfigError(refused)
     option = _KNOWN.get(name)
     if option is None:
-        near = get_close_matches(name, [*_KNOWN, "kafka.bootstrap.servers", "lease"], 1)
-        hint = f"did you mean {_spelling(near[0])}?" if near else f"the options are {', '.join(_names())}"
-        raise ConfigError(f"there is no option {original!r}: {hint}")
+        raise ConfigError(no_option(original, [*_names(), "lease"], _names()))
     if option.where == "stream" and not is_streaming:
         raise ConfigError(
             f"{option.spelled} is for streams: spark.read only views the backlog and acquires nothing"
@@ -288,39 +278,59 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
         raise ConfigError(f"{option.spelled} {error}") from None
 
 
-def _journal(values: dict[str, Any]) -> dict[str, Any]:
+def _field_meant(name: str) -> str:
+    """The option that is given, or seems to be meant by an unknown name."""
+    known = name if name in _KNOWN else nearest(name, _KNOWN)
+    return _KNOWN[known].field if known else ""
+
+
+def _journal(values: dict[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     """Take the options of the journal out of `values`."""
     found = {name: values.pop(_OF_JOURNAL + name) for name in _JOURNAL if _OF_JOURNAL + name in values}
     if "topic" in found and "folder" in found:
-        raise ConfigError("journalTopic and journalFolder exclude each other: a journal is in one place")
+        mistakes.add("journalTopic and journalFolder exclude each other: a journal is in one place")
     return found
 
 
-def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
-    """Build the consumer's configuration. As in Spark's Kafka source, Kafka's own options begin with `kafka.`."""
+def _consumer(kafkas: dict[str, Any], values: dict[str, Any], attempted: Collection[str]) -> ConsumerConfig:
+    """Build the consumer's configuration. As in Spark's Kafka source, Kafka's own options begin with `kafka.`.
+
+    Raises ConfigError with all mistakes. Options that are `attempted` aren't missing.
+    """
+    mistakes = Mistakes()
     group = kafkas.pop("group.id", None)
     if group is not None and "group" in values:
-        raise ConfigError("group and kafka.group.id mean the same: leave one of them out")
+        mistakes.add("group and kafka.group.id mean the same: leave one of them out")
     named = {"group": values.pop("group", group), "topics": values.pop("topics", None)}
-    if not kafkas.get("bootstrap.servers"):
-        raise ConfigError(
+    with mistakes:
+        check_kafka_names(kafkas)
+    usable = {name: value for name, value in kafkas.items() if name in KAFKA_NAMES}
+    meant = set(attempted)
+    for name, value in kafkas.items():
+        if name not in usable:
+            meant.update(attempted_by(name, value, partial(parse_option, given=kafkas, ours=()), ()))
+    if not kafkas.get("bootstrap.servers") and "bootstrap_servers" not in meant:
+        mistakes.add(
             'kafka.bootstrap.servers is missing: write option("kafka.bootstrap.servers", "localhost:9092")'
         )
-    if not named["group"]:
-        raise ConfigError('group is missing: write option("group", "orders")')
-    if not named["topics"]:
-        raise ConfigError('subscribe is missing: write option("subscribe", "orders")')
-    check_kafka_names(kafkas)
+    if not named["group"] and "group" not in meant:
+        mistakes.add('group is missing: write option("group", "orders")')
+    if not named["topics"] and "topics" not in meant:
+        mistakes.add('subscribe is missing: write option("subscribe", "orders")')
+    usable["bootstrap.servers"] = kafkas.get("bootstrap.servers") or _PLAIN.bootstrap_servers
+    named = {name: value or getattr(_PLAIN, name) for name, value in named.items()}
+    wrong: set[str] = set()
     try:
-        config = ConsumerConfig.make(None, {**kafkas, **named})
-        config.net_settings()
+        config = ConsumerConfig.make(None, {**usable, **named}, meant)
     except ConfigError as error:
-        prefix = KAFKA if str(error).split(":")[0] in kafkas else ""
-        raise ConfigError(prefix + in_spark_names(str(error))) from None
-    for name in kafkas:
-        for field in KAFKA_NAMES[name](kafkas[name], kafkas):
-            if field in _LENT and getattr(config, field) != getattr(_PLAIN, field):
-                raise ConfigError(f"{KAFKA}{name}: {_LENT[field]}")
+        mistakes.add(*explained(error, kafkas).mistakes)
+        wrong = {one.split()[0] for one in error.mistakes}
+    for name, value in usable.items():
+        with suppress(ConfigError):  # it has been found above
+            for field, ours in KAFKA_NAMES[name](value, kafkas).items():
+                if field in _LENT and field not in wrong and ours != getattr(_PLAIN, field):
+                    mistakes.add(f"{KAFKA}{name}: {_LENT[field]}")
+    mistakes.raise_all()
     return config
 
 

@@ -6,8 +6,6 @@ Decides which columns a user may leave out with `.schema(...)`, and in which ord
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -20,6 +18,7 @@ from pyspark.sql.types import (
 )
 
 from kshare.errors import ConfigError
+from kshare.wording import suggestion
 
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 _ADDED_BY = {"headers": "includeHeaders", "deliveryCount": "deliveryCount"}
@@ -68,8 +67,7 @@ def _check(field: StructField, whole: StructType) -> None:
         if name in _ADDED_BY:
             advice = f'write option("{_ADDED_BY[name]}", "true")'
         else:
-            near = get_close_matches(name.lower(), whole.fieldNames(), 1)
-            advice = f"did you mean {near[0]}?" if near else _columns(whole)
+            advice = suggestion(name.lower(), whole.fieldNames()) or _columns(whole)
         raise ConfigError(
             f".schema(...) names the column {name}, which this DataFrame doesn't have: {advice}"
         )

@@ -7,7 +7,6 @@ name would leave a query running that never gets a record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 import anyio
 
@@ -15,6 +14,7 @@ from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
+from kshare.wording import nearest
 
 GRACE_S = 5.0
 """How long a query waits at its start: brokers learn of a new topic a little after it was created."""
@@ -55,7 +55,7 @@ async def _similar(router: Router, missing: Sequence[str]) -> str:
         names = [topic.topic for topic in await list_topics(router, with_internal=False)]
     except KshareError:
         return ""
-    near = [name for one in missing for name in get_close_matches(one, names, 1)]
+    near = [name for one in missing if (name := nearest(one, names))]
     return f". Did you mean {' and '.join(near)}?" if near else ""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +16,7 @@ from kshare.broker.cluster import MAX_NEW_PARTITIONS
 from kshare.broker.profiles import DEFAULT_RELEASE, RELEASES, Release
 from kshare.errors import ConfigError
 from kshare.protocol.topic_names import is_topic_name, what_to_use
+from kshare.wording import suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,8 @@ class BrokerConfig:
         names = [field.name for field in fields(cls)]
         for name in options:
             if name not in names:
-                near = get_close_matches(name, names, 1)
-                raise ConfigError(
-                    f"there is no option {name!r}"
-                    + (f"; did you mean {near[0]}?" if near else f": the options are {', '.join(names)}")
-                )
+                hint = suggestion(name, names) or f"the options are {', '.join(names)}"
+                raise ConfigError(f"there is no option {name!r}; {hint}")
         return cls(**options)
 
     def __post_init__(self) -> None:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from kshare.callbacks import is_async, require_callback, require_plain
 from kshare.errors import ConfigError
+from kshare.options.mistakes import Mistakes
 from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.functions.user_functions import is_plain_function
 from kshare.worker.handlers.inspection import inspect_handler, require_findable
-from kshare.worker.handlers.options import HandlerOptions, check_names
+from kshare.worker.handlers.options import HandlerOptions, check_options
 from kshare.worker.handlers.routes import BatchMiddleware, Middleware, OnError, Route
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ class Handlers:
     """Handlers that belong together, with options that they have in common. `include` adds them to a worker."""
 
     def __init__(self, **defaults: Unpack[HandlerSettings]) -> None:
-        check_names(defaults)
-        HandlerOptions(**defaults)
+        check_options(defaults)
         self.defaults: dict[str, Any] = dict(defaults)
         self._parts: list[_Declared | Handlers] = []
         self._middleware: list[Middleware] = []
@@ -123,23 +123,16 @@ class Handlers:
     def _declare(
         self, topics: tuple[Topic, ...], options: HandlerSettings, *, is_batch: bool
     ) -> Callable[[FunctionT], FunctionT]:
-        check_names(dict(options), is_batch=is_batch)
+        mistakes = Mistakes()
+        with mistakes:
+            given = {name: value for name, value in options.items() if name != "group" or value}
+            check_options(given, self.defaults, is_batch=is_batch)
         for topic in topics:
-            if callable(topic):
-                raise ConfigError(
-                    'a handler needs topics: write @worker.handler("orders"), with the parentheses'
-                )
-            if not isinstance(topic, str | re.Pattern) or not topic:
-                raise ConfigError(
-                    f"a topic must be a name or a compiled pattern, not {topic!r:.300}"
-                    f"{_one_by_one(topic, is_batch=is_batch)}"
-                )
-            if isinstance(topic, str):
-                require_topic_name("topic", topic)
-            elif isinstance(topic.pattern, bytes):
-                raise ConfigError(f"a pattern of topics must be of text, not of bytes: {topic!r:.300}")
+            with mistakes:
+                _check_topic(topic, is_batch=is_batch)
         if not topics:
-            raise ConfigError('a handler needs topics: write handler("orders")')
+            mistakes.add('a handler needs topics: write handler("orders")')
+        mistakes.raise_all()
 
         def declare(function: FunctionT) -> FunctionT:
             declared = _Declared(function, topics, dict(options), is_batch=is_batch)
@@ -205,6 +198,20 @@ class _Declared:
         return Route(self.name, names, call, checked, self.is_batch, patterns, self.middleware, self.on_error)
 
 
+def _check_topic(topic: object, *, is_batch: bool) -> None:
+    if callable(topic):
+        raise ConfigError('a handler needs topics: write @worker.handler("orders"), with the parentheses')
+    if not isinstance(topic, str | re.Pattern) or not topic:
+        raise ConfigError(
+            f"a topic must be a name or a compiled pattern, not {topic!r:.300}"
+            f"{_one_by_one(topic, is_batch=is_batch)}"
+        )
+    if isinstance(topic, str):
+        require_topic_name("topic", topic)
+    elif isinstance(topic.pattern, bytes):
+        raise ConfigError(f"a pattern of topics must be of text, not of bytes: {topic!r:.300}")
+
+
 def _one_by_one(topics: object, *, is_batch: bool) -> str:
     """What to write instead of a list of topics; empty for anything else."""
     if not isinstance(topics, list | tuple | set | frozenset) or not topics:
@@ -228,9 +235,15 @@ def _require_middleware(what: str, function: Callable[..., Any]) -> None:
 
 def routes_of(declared: Iterable[_Declared]) -> list[Route]:
     """Raises ConfigError if two handlers get the same records, or if functions can't be passed to other processes."""
-    routes = [replace(one.route(), name=name) for name, one in named(declared)]
-    for one in routes:
-        require_findable(one.call)
+    mistakes = Mistakes()
+    routes: list[Route] = []
+    for name, one in named(declared):
+        with mistakes:
+            routes.append(replace(one.route(), name=name))
+    for route in routes:
+        with mistakes:
+            require_findable(route.call)
+    mistakes.raise_all()
     require_separate_topics(routes)
     return routes
 

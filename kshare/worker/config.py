@@ -12,19 +12,22 @@ An option that a handler has itself takes precedence over a default, wherever bo
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
-from kshare.admin.config import admin_settings
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
-from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS, parse_option
+from kshare.client.given_options import attempted_by
+from kshare.client.kafka_names import KAFKA_NAMES, parse_option
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
+from kshare.net.settings import NetSettings
+from kshare.options.checks import require_number
+from kshare.options.mistakes import Mistakes, located
+from kshare.options.refusals import refused_names
+from kshare.wording import nearest, suggestion
 from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
 from kshare.worker.handlers.options import (
@@ -33,8 +36,8 @@ from kshare.worker.handlers.options import (
     HandlerOptions,
     check_connection_names,
     check_names,
+    checkable,
 )
-from kshare.worker.rules.option_checks import require_number
 from kshare.worker.watch.announcement import check_announce
 
 if TYPE_CHECKING:
@@ -59,87 +62,140 @@ class _Layer:
     worker: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     handlers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    attempted: set[str] = field(default_factory=set)
+    """Options that are given with a mistake. They aren't missing."""
 
 
 def configure_worker(worker: Worker, file: str | Path | None, environ: Mapping[str, str]) -> None:
-    """Raises ConfigError, which says where the mistake is. Values are never shown if they may be secret."""
+    """Raises ConfigError, which says where each mistake is. Values are never shown if they may be secret."""
     if not isinstance(file, str | Path | None):
         raise ConfigError(f"file must be the path of a TOML file, not {file!r:.80}")
-    layers = [_read_toml(Path(file))] if file is not None else []
-    for layer in [*layers, _read_environment(environ)]:
-        with _in(layer.name):
-            override_connection(worker, layer.worker)
-        _change_defaults(worker, layer)
-        _change_handlers(worker, layer)
+    mistakes = Mistakes()
+    layers: list[_Layer] = []
+    attempted: Collection[str] = _OF_WORKER if file is not None else ()
+    if file is not None:
+        with mistakes:
+            layers.append(_read_toml(Path(file), mistakes))
+            attempted = ()
+    layers.append(_read_environment(environ, mistakes))
+    for layer in layers:
+        try:
+            with located(layer.name):
+                override_connection(worker, layer.worker, [*attempted, *layer.attempted])
+        except ConfigError as error:
+            mistakes.add(*error.mistakes)
+            attempted = _OF_WORKER  # further layers lack what this one says
+        _change_defaults(worker, layer, mistakes)
+        _change_handlers(worker, layer, mistakes)
+    mistakes.raise_all()
 
 
-def override_connection(worker: Worker, options: Mapping[str, Any]) -> None:
-    """Replace what isn't about handlers, but about the whole worker, whichever names its options have."""
+def override_connection(worker: Worker, options: Mapping[str, Any], attempted: Collection[str] = ()) -> None:
+    """Replace what isn't about handlers, but about the whole worker, whichever names its options have.
+
+    Raises ConfigError with all mistakes. Options that the user has tried to give elsewhere aren't missing.
+    """
     if not options:
         return
-    present = _in_our_names(worker.connection)
+    mistakes = Mistakes()
+    present, doubtful = _in_our_names(worker.connection, mistakes)
     if worker.bootstrap_servers is not None:
         present["bootstrap_servers"] = worker.bootstrap_servers
-    present |= _in_our_names(options)
+    changes, meant = _in_our_names(options, mistakes)
+    present |= changes
     if "group" in present:
-        worker.defaults["group"] = _text("group", present.pop("group"))
+        with mistakes:
+            worker.defaults["group"] = _text("group", present.pop("group"))
     if "drain_timeout" in present:
-        worker.drain_timeout = require_number(
-            "drain_timeout", present.pop("drain_timeout"), 0, LONGEST_LEASE_S
-        )
-    if "http" in present:
-        http = present.pop("http")
-        if http is not None:
+        with mistakes:
+            worker.drain_timeout = require_number(
+                "drain_timeout", present.pop("drain_timeout"), 0, LONGEST_LEASE_S
+            )
+    http = present.pop("http", worker.http)
+    if http is not None:
+        with mistakes:
             parse_listen_address(http)
-        worker.http = http
-    worker.announce = present.pop("announce", worker.announce)
-    worker.announce_url = present.pop("announce_url", worker.announce_url)
-    check_announce(worker.announce, worker.announce_url)
+    announce = present.pop("announce", worker.announce)
+    announce_url = present.pop("announce_url", worker.announce_url)
+    with mistakes:
+        check_announce(announce, announce_url)
     servers = present.pop("bootstrap_servers", None)
-    admin_settings(servers or _ANY_SERVER, present)
+    with mistakes:
+        NetSettings.parse_given(servers or _ANY_SERVER, present, {*attempted, *doubtful, *meant})
+    mistakes.raise_all()
+    worker.http, worker.announce, worker.announce_url = http, announce, announce_url
     worker.bootstrap_servers, worker.connection = servers, present
 
 
-def _in_our_names(options: Mapping[str, Any]) -> dict[str, Any]:
+def _in_our_names(options: Mapping[str, Any], mistakes: Mistakes) -> tuple[dict[str, Any], set[str]]:
+    """What could be translated, and the options that are meant by what couldn't."""
     found: dict[str, Any] = {}
-    for name, value in options.items():
+    meant: set[str] = set()
+
+    def parse(name: str, value: Any) -> dict[str, Any]:
         if name not in _OF_HANDLERS and name not in _OF_WORKER:
             check_connection_names([name])
         if name in _OF_HANDLERS and name not in _OF_WORKER:
             raise ConfigError(f"{name} is an option of handlers: write it into [worker.{_DEFAULTS}]")
-        for option, translated in parse_option(name, value, options, _OF_WORKER, CONSUMER_OPTIONS).items():
-            if option not in _OF_WORKER:
-                raise ConfigError(f"{name} is an option of consumers, not of workers: leave it out")
-            found[option] = translated
-    return found
+        ours = parse_option(name, value, options, _OF_WORKER, CONSUMER_OPTIONS, "handler")
+        if not ours.keys() <= set(_OF_WORKER):
+            raise ConfigError(f"{name} is an option of consumers, not of workers: leave it out")
+        return ours
+
+    for name, value in options.items():
+        try:
+            found |= parse(name, value)
+        except ConfigError as error:
+            mistakes.add(*error.mistakes)
+            meant.update(attempted_by(name, value, parse, _OF_WORKER))
+    return found, meant
 
 
-def _change_defaults(worker: Worker, layer: _Layer) -> None:
-    with _in(layer.place_of_defaults):
-        changed = worker.defaults | {
-            name: to_option(name, value, worker.defaults.get(name)) for name, value in layer.defaults.items()
-        }
-        HandlerOptions(**changed)
-    worker.defaults = changed
+def _change_defaults(worker: Worker, layer: _Layer, mistakes: Mistakes) -> None:
+    wrong = Mistakes()
+    changes = _to_options(layer.defaults, worker.defaults, wrong)
+    with wrong:
+        HandlerOptions(**checkable(worker.defaults | changes, layer.defaults.keys() - changes.keys()))
+    with mistakes.at(layer.place_of_defaults):
+        wrong.raise_all()
+        worker.defaults = worker.defaults | changes
 
 
-def _change_handlers(worker: Worker, layer: _Layer) -> None:
+def _change_handlers(worker: Worker, layer: _Layer, mistakes: Mistakes) -> None:
     present = dict(named(with_options(worker.resolved(), worker.overrides)))
     for handler, options in layer.handlers.items():
-        with _in(f"{layer.name}, [worker.{_HANDLERS}.{handler}]"):
+        with mistakes.at(f"{layer.name}, [worker.{_HANDLERS}.{handler}]"):
             if handler not in present:
                 raise ConfigError(f"there is no handler {handler}{_hint(handler, present)}")
-            check_names(options, is_batch=present[handler].is_batch)
-            own = present[handler].options
-            changes = {name: to_option(name, value, own.get(name)) for name, value in options.items()}
-            HandlerOptions(**(own | changes))
+            changes = _changes_of_handler(present[handler].options, options, present[handler].is_batch)
             worker.overrides[handler] = worker.overrides.get(handler, {}) | changes
+
+
+def _changes_of_handler(own: Mapping[str, Any], options: Mapping[str, Any], is_batch: bool) -> dict[str, Any]:
+    mistakes = Mistakes()
+    with mistakes:
+        check_names(options, is_batch=is_batch)
+    changes = _to_options(checkable(options, is_batch=is_batch), own, mistakes)
+    with mistakes:
+        HandlerOptions(**checkable(dict(own) | changes, options.keys() - changes.keys()))
+    mistakes.raise_all()
+    return changes
+
+
+def _to_options(options: Mapping[str, Any], present: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
+    """The values of options of handlers, without those that are wrong."""
+    changes: dict[str, Any] = {}
+    for name, value in options.items():
+        with mistakes:
+            changes[name] = to_option(name, value, present.get(name))
+    return changes
 
 
 # --- TOML
 
 
-def _read_toml(path: Path) -> _Layer:
+def _read_toml(path: Path, mistakes: Mistakes) -> _Layer:
+    """What is right of the file, so that it can be checked further."""
     try:
         text = path.read_text(encoding="utf-8")
         whole = tomllib.loads(text)
@@ -147,58 +203,61 @@ def _read_toml(path: Path) -> _Layer:
         raise ConfigError(f"can't read {path}: {problem.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
         raise ConfigError(f"{path} is not valid TOML: {_where(problem)}") from None
-    with _in(str(path)):
-        if not isinstance(whole.get("worker"), dict):
-            close = get_close_matches("worker", whole, 1)
-            hint = f"did you mean that by [{close[0]}]?" if close else "its options are expected there"
-            raise ConfigError(f"there is no table [worker]: {hint}")
-        table: dict[str, Any] = whole["worker"]
-        defaults, handlers = _table(table, _DEFAULTS), _table(table, _HANDLERS)
-        others = {name: value for name, value in table.items() if name not in (_DEFAULTS, _HANDLERS)}
-        with _in(f"[worker.{_DEFAULTS}]"):
-            check_names(defaults)
-            if "group" in defaults:
-                raise ConfigError("group is set in [worker]")
-        options = {
-            name: to_option(name, value, None) if name in _MAY_BE_NONE else value
-            for name, value in _flat(others)
-        }
-        return _Layer(
-            str(path),
-            f"{path}, [worker.{_DEFAULTS}]",
-            options,
-            defaults,
-            {name: _table(handlers, name) for name in handlers},
-        )
+    layer = _Layer(str(path), f"{path}, [worker.{_DEFAULTS}]")
+    wrong = Mistakes()
+    table = whole.get("worker")
+    if not isinstance(table, dict):
+        near = nearest("worker", whole)
+        hint = f"did you mean that by [{near}]?" if near else "its options are expected there"
+        wrong.add(f"there is no table [worker]: {hint}")
+        table = {}
+    defaults, handlers = _table(table, _DEFAULTS, wrong), _table(table, _HANDLERS, wrong)
+    with wrong.at(f"[worker.{_DEFAULTS}]"):
+        check_names(defaults)
+    if "group" in defaults:
+        wrong.add(f"[worker.{_DEFAULTS}]: group is set in [worker]")
+    layer.defaults.update((name, value) for name, value in checkable(defaults).items() if name != "group")
+    layer.handlers.update((name, _table(handlers, name, wrong)) for name in handlers)
+    others = {name: value for name, value in table.items() if name not in (_DEFAULTS, _HANDLERS)}
+    for name, value in _flat(others, wrong):
+        layer.attempted.add(name)
+        with wrong:
+            layer.worker[name] = to_option(name, value, None) if name in _MAY_BE_NONE else value
+            layer.attempted.remove(name)
+    with mistakes.at(str(path)):
+        wrong.raise_all()
+    return layer
 
 
 def _where(problem: UnicodeDecodeError | tomllib.TOMLDecodeError) -> str:
     return f"byte {problem.start}" if isinstance(problem, UnicodeDecodeError) else str(problem)
 
 
-def _table(within: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _table(within: Mapping[str, Any], name: str, mistakes: Mistakes) -> dict[str, Any]:
     found = within.get(name, {})
-    if not isinstance(found, dict):
-        raise ConfigError(f"{name} must be a table, not {type(found).__name__}")
-    return found
+    if isinstance(found, dict):
+        return found
+    mistakes.add(f"{name} must be a table, not {type(found).__name__}")
+    return {}
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, Any], mistakes: Mistakes, before: str = "") -> Iterator[tuple[str, Any]]:
     """Kafka's names have dots, which TOML takes for tables unless they are quoted."""
     for name, value in table.items():
         whole = f"{before}{name}"
         if not isinstance(value, dict):
             yield whole, value
-        elif any(one.startswith(f"{whole}.") for one in (*KAFKA_NAMES, *NOT_OURS)):
-            yield from _flat(value, f"{whole}.")
+        elif any(one.startswith(f"{whole}.") for one in (*KAFKA_NAMES, *refused_names("handler"))):
+            yield from _flat(value, mistakes, f"{whole}.")
         else:
-            raise ConfigError(f"there is no table [worker.{whole}]" + _hint(whole, (_DEFAULTS, _HANDLERS)))
+            mistakes.add(f"there is no table [worker.{whole}]" + _hint(whole, (_DEFAULTS, _HANDLERS)))
 
 
 # --- the environment
 
 
-def _read_environment(environ: Mapping[str, str]) -> _Layer:
+def _read_environment(environ: Mapping[str, str], mistakes: Mistakes) -> _Layer:
+    """What is right of it, so that it can be checked further."""
     layer = _Layer("the environment", "the environment")
     known = {
         f"{VARIABLE_PREFIX}{name.upper()}": name
@@ -208,33 +267,25 @@ def _read_environment(environ: Mapping[str, str]) -> _Layer:
     for variable, text in environ.items():
         if not variable.startswith(VARIABLE_PREFIX):
             continue
+        name = known.get(variable) or known.get(nearest(variable, known), "")
+        layer.attempted.add(name)
         if variable not in known:
-            raise ConfigError(f"there is no option {variable}{_hint(variable, known)}")
-        name = known[variable]
-        place = layer.worker if name in _OF_WORKER else layer.defaults
-        with _in(variable):
-            place[name] = parse_text(name, text)
-            if name in _MAY_BE_NONE:
-                place[name] = to_option(name, place[name], None)
+            mistakes.add(f"there is no option {variable}{_hint(variable, known)}")
+            continue
+        with mistakes.at(variable):
+            value = parse_text(name, text)
+            place = layer.worker if name in _OF_WORKER else layer.defaults
+            place[name] = to_option(name, value, None) if name in _MAY_BE_NONE else value
+            layer.attempted.remove(name)
     return layer
 
 
 # --- errors
 
 
-@contextmanager
-def _in(place: str) -> Iterator[None]:
-    """Let errors begin with where the mistake is."""
-    try:
-        yield
-    except ConfigError as problem:
-        raise ConfigError(f"{place}: {problem}") from None
-
-
 def _hint(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    close = get_close_matches(name, names, 1)
-    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names) or 'none'}"
+    return f"; {suggestion(name, names) or 'there are: ' + (', '.join(names) or 'none')}"
 
 
 def _text(option: str, value: object) -> str:

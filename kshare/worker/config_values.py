@@ -8,12 +8,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings, Security
+from kshare.options.mistakes import Mistakes
+from kshare.wording import suggestion
 from kshare.worker.handlers.options import HandlerOptions
 from kshare.worker.rules.adaptive import Adaptive
 from kshare.worker.rules.breaker import Breaker
@@ -101,18 +102,23 @@ def is_function(option: str) -> bool:
 def _changed(base: Any, table: Mapping[str, Any], path: str) -> Any:
     names = [field.name for field in fields(base) if field.name not in _IN_CODE]
     changes: dict[str, Any] = {}
+    mistakes = Mistakes()
     for name, value in table.items():
         if name in _IN_CODE:
-            raise ConfigError(f"{path}.{name} needs exception classes: set it in code")
-        if name not in names:
-            close = get_close_matches(name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
-            raise ConfigError(f"{path} has no {name}: {hint}")
-        changes[name] = _part(base, name, value, path)
+            mistakes.add(f"{path}.{name} needs exception classes: set it in code")
+        elif name not in names:
+            hint = suggestion(name, names) or f"there are {', '.join(names)}"
+            mistakes.add(f"{path} has no {name}: {hint}")
+        else:
+            with mistakes:
+                changes[name] = _part(base, name, value, path)
     try:
-        return replace(base, **changes)
+        with mistakes:
+            changed = replace(base, **changes)
     except TypeError:
-        raise ConfigError(f"{path}: a value has the wrong type in {dict(table)!r}") from None
+        mistakes.add(f"{path}: a value has the wrong type in {dict(table)!r}")
+    mistakes.raise_all()
+    return changed
 
 
 def _part(base: Any, name: str, value: Any, path: str) -> Any:

@@ -17,12 +17,13 @@ from anyio.abc import TaskStatus
 from kshare.admin.config import admin_settings
 from kshare.errors import ConfigError, KshareError
 from kshare.http.endpoint import http_endpoint, parse_listen_address
+from kshare.options.checks import require_backend, require_number
+from kshare.options.mistakes import Mistakes
 from kshare.surroundings import wall_time
 from kshare.worker.app import Handlers, routes_of, with_options
 from kshare.worker.config import configure_worker
-from kshare.worker.handlers.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names
+from kshare.worker.handlers.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names, checkable
 from kshare.worker.handlers.routes import Route
-from kshare.worker.rules.option_checks import require_backend, require_number
 from kshare.worker.run.runner import HandlerRunner
 from kshare.worker.serving import Serving
 from kshare.worker.signals import SignalCount, on_stop_signals
@@ -68,15 +69,23 @@ class Worker(Handlers):
 
         `announce_url`: the URL of the HTTP endpoint for others, if they reach it at another one. "{host}" and "{port}"
         stand for its own host and port, or the name of the host if it listens on all interfaces."""
+        mistakes = Mistakes()
         defaults, connection = _split(options)
-        super().__init__(**defaults)
-        self.drain_timeout = require_number("drain_timeout", drain_timeout, 0, LONGEST_LEASE_S)
+        with mistakes:
+            check_connection_names(connection)
+        with mistakes:
+            super().__init__(**checkable(defaults, connection))
+        with mistakes:
+            self.drain_timeout = require_number("drain_timeout", drain_timeout, 0, LONGEST_LEASE_S)
+        if http is not None:
+            with mistakes:
+                parse_listen_address(http)  # refuses what isn't an address
+        with mistakes:
+            check_announce(announce, announce_url)
+        mistakes.raise_all()
         self.bootstrap_servers = bootstrap_servers
         self.connection = connection
-        if http is not None:
-            parse_listen_address(http)  # refuses what isn't an address
         self.http = http
-        check_announce(announce, announce_url)
         self.announce = announce
         self.announce_url = announce_url
         self._observers: list[WorkerObserver] = []
@@ -208,11 +217,19 @@ class Worker(Handlers):
 
     def _runnable_routes(self) -> list[Route]:
         """Raises ConfigError if the worker can't run with its options."""
-        require_endpoint(self.announce, self.http)
-        admin_settings(self.bootstrap_servers, self.connection)
-        if routes := self.routes():
-            return routes
-        raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
+        mistakes = Mistakes()
+        with mistakes:
+            require_endpoint(self.announce, self.http)
+        with mistakes:
+            admin_settings(self.bootstrap_servers, self.connection)
+        with mistakes:
+            routes = self.routes()
+            if not routes:
+                raise ConfigError(
+                    'the worker has no handlers: decorate functions with @worker.handler("orders")'
+                )
+        mistakes.raise_all()
+        return routes
 
     async def test(self, record: Sample, handler: str | None = None) -> Trial:
         """Run a handler for a record, or for a record with this value, without brokers: what becomes of the record?
@@ -360,5 +377,4 @@ def _split(options: Mapping[str, Any]) -> tuple[HandlerSettings, dict[str, Any]]
     names = HandlerOptions.__dataclass_fields__
     defaults: Any = {name: value for name, value in options.items() if name in names}
     connection = {name: value for name, value in options.items() if name not in names}
-    check_connection_names(connection)
     return defaults, connection

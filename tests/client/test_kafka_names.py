@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kshare.client.config import ConsumerConfig
-from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS
 from kshare.errors import ConfigError
 from kshare.net.settings import Security
 
@@ -150,10 +149,6 @@ def test_refused_jaas_config_is_not_repeated() -> None:
     with pytest.raises(ConfigError) as caught:
         security(**{"sasl.jaas.config": 'PlainLoginModule required password="hunter2";'})
     assert "hunter2" not in str(caught.value)
-
-
-def test_no_name_is_both_accepted_and_refused() -> None:
-    assert not KAFKA_NAMES.keys() & NOT_OURS.keys()
 
 
 def test_bootstrap_servers_may_be_a_list_and_are_required() -> None:

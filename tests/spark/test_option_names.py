@@ -19,8 +19,11 @@ TIMEOUT = "kafka.request.timeout.ms must be a positive number of seconds, at mos
         ({"kafka.request.timeout.ms": "x"}, "kafka.request.timeout.ms: 'x' isn't a whole number"),
         ({"kafka.client.id": ""}, "kafka.client.id must be a non-empty string, not ''"),
         ({"kafka.max.poll.records": "5"}, "kafka.max.poll.records: write maxRecordsPerTrigger instead"),
-        ({"kafka.max_records": "5"}, "there is no option kafka.max_records"),
-        ({"kafka.security.protocl": "SSL"}, "there is no option kafka.security.protocl: did you mean "),
+        ({"kafka.max_records": "5"}, "there is no option 'kafka.max_records'"),
+        (
+            {"kafka.security.protocl": "SSL"},
+            "there is no option 'kafka.security.protocl'; did you mean kafka.security.protocol?",
+        ),
         (
             {"kafka.security.protocol": "SASL_SSL"},
             'kafka.security.protocol: SASL_SSL needs a SASL mechanism: add option("kafka.sasl.mechanism", "PLAIN")',

@@ -114,3 +114,38 @@ def test_a_lease_excludes_other_options() -> None:
     for wrong in others:
         with pytest.raises(ConfigError, match="lease"):
             lease_token(wrong)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    given = {
+        "gruop": "shipping",  # that group is missing is no further mistake
+        "startingOffsets": "earliest",
+        "includeHeaders": "yes",
+        "maxWaitMs": "1s",
+        "journalTopic": "mine",
+        "minPartitions": "5",
+        "maxPartitions": "2",
+        "kafka.bootstrap.servers": "one",
+        "kafka.request.timeout.ms": "x",
+        "kafka.security.protocl": "SASL_SSL",
+        "kafka.enable.auto.commit": "true",
+        "kafka.sasl.jaas.config": 'PlainLoginModule username="ann" password="secret"',
+        "kafka.max.poll.records": "5",
+    }
+    with pytest.raises(ConfigError) as caught:
+        ReadOptions.parse(given, is_streaming=True)
+    assert "secret" not in str(caught.value)
+    assert [one.split(": ")[0].split(";")[0] for one in caught.value.mistakes] == [
+        "there is no option 'gruop'",
+        "startingOffsets",
+        "includeHeaders must be true or false, not 'yes'",
+        "maxWaitMs must be a whole number of milliseconds, not '1s'",
+        "there is no option 'kafka.security.protocl'",
+        "kafka.enable.auto.commit",
+        "subscribe is missing",
+        "kafka.request.timeout.ms",
+        "'one' has no port",
+        "kafka.max.poll.records",
+        "minPartitions must not be larger than maxPartitions",
+        "journalTopic needs settle=journal",
+    ]

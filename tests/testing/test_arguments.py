@@ -19,7 +19,7 @@ from kshare.testing import Broker
     ("options", "message"),
     [
         ({"relase": "4.1"}, "there is no option 'relase'; did you mean release?"),
-        ({"x": 1}, "there is no option 'x': the options are topics, nodes, release, settings, min_lock_ms"),
+        ({"x": 1}, "there is no option 'x'; the options are topics, nodes, release, settings, min_lock_ms"),
         ({"release": "4.2"}, "release must be '4.1' or '4.3' or '4.4', not '4.2'"),
         ({"release": 4.1}, "release must be '4.1' or '4.3' or '4.4', not 4.1"),
         (

@@ -248,8 +248,11 @@ def takes_nothing() -> None: ...
         (lambda app: app.handler(re.compile(b"a.*")), "a pattern of topics must be of text, not of bytes"),
         (lambda app: app.handler("a")(takes_nothing), "handler takes_nothing takes nothing"),
         (lambda app: app.handler("a", concurrency=0)(ship), "concurrency must be a whole number"),
-        (lambda app: app.handler("a", concurency=1), "unknown option concurency: did you mean concurrency"),
-        (lambda app: app.handler("a", seek=1), "seek has no meaning here"),
+        (
+            lambda app: app.handler("a", concurency=1),
+            "there is no option 'concurency'; did you mean concurrency",
+        ),
+        (lambda app: app.handler("a", seek=1), "seek: a share group has no position"),
         (lambda app: app.handler("a", runs_in="process")(ship), "handler ship is async"),
         (lambda app: app.batch_handler("a")(text_ship), "batch handler text_ship: annotate value with list"),
     ],

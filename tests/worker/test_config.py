@@ -202,14 +202,14 @@ def test_the_command_line_replaces_connection_options() -> None:
             "concurrency is an option of handlers: write it into [worker.defaults]",
         ),
         ("[worker]\nmax_records = 5", "max_records is an option of consumers"),
-        ("[worker]\nenable_auto_commit = true", "enable_auto_commit has no meaning here"),
+        ("[worker]\nenable_auto_commit = true", "enable_auto_commit: share groups have no offsets"),
         ("[worker]\ndrain_timeout = -1", "drain_timeout must be a number from 0 to 86,400"),
         ("[worker]\ntoken = 'x'", "token is a function: set it in code"),
         ("[worker.handler.ship]", "there is no table [worker.handler]; did you mean handlers?"),
         ("[worker.defaults]\ngroup = 'a'", "group is set in [worker]"),
         (
             "[worker.defaults]\nconcurency = 5",
-            "[worker.defaults]: unknown option concurency: did you mean concurrency?",
+            "[worker.defaults]: there is no option 'concurency'; did you mean concurrency?",
         ),
         ("[worker.defaults]\nonly = 'x'", "[worker.defaults]: only is a function: set it in code"),
         ("[worker.defaults]\nconcurrency = '5'", "[worker.defaults]: concurrency must be a whole number"),
@@ -258,6 +258,68 @@ def test_mistakes_in_variables_are_located(variable: str, text: str, said: str) 
     with pytest.raises(ConfigError) as caught:
         make().configure(environ={f"KSHARE_WORKER_{variable}": text})
     assert said in str(caught.value)
+
+
+def test_all_mistakes_of_a_file_and_the_environment_are_told_at_once(file: Path) -> None:
+    text = """
+        [worker]
+        bootstrap_servers = "file"
+        sasl_mechanism = "PLAIN"
+        username = "ann"
+        password = ""
+        drain_timeout = -1
+        enable_auto_commit = true
+        [worker.defaults]
+        concurency = 5
+        max_held = 0
+        retry = {atempts = 3, delay = -1}
+        [worker.handlers.shipp]
+        [worker.handlers.pack]
+        time_limit = 0
+        batch_size = 0
+        order = "topic"
+        [worker.handlrs]
+    """
+    environ = {
+        "KSHARE_WORKER_PASSWORD": "hunter2",
+        "KSHARE_WORKER_PRIORITY": "high",
+        "KSHARE_WORKER_TLSS": "true",
+        "KSHARE_WORKER_CA_FILE": "/ca.pem",  # that TLS is off follows from the mistake before
+        "KSHARE_WORKER_MAX_PINNED": "2",
+    }
+    said = refused(file, text, environ)
+    assert "hunter2" not in said
+    defaults, pack = "shop.toml, [worker.defaults]: ", "shop.toml, [worker.handlers.pack]: "
+    first, *lines = said.splitlines()
+    assert first == f"{len(lines)} mistakes in the configuration:"
+    assert [line.removeprefix("- ") for line in lines] == [
+        "shop.toml: [worker.defaults]: there is no option 'concurency'; did you mean concurrency?",
+        "shop.toml: there is no table [worker.handlrs]; did you mean handlers?",
+        "KSHARE_WORKER_PRIORITY: must be a whole number, not 'high'",
+        "there is no option KSHARE_WORKER_TLSS; did you mean KSHARE_WORKER_TLS?",
+        "shop.toml: enable_auto_commit: share groups have no offsets to commit: each record is acknowledged "
+        "separately",
+        "shop.toml: drain_timeout must be a number from 0 to 86,400, not -1",
+        "shop.toml: PLAIN needs password, a non-empty string",
+        "shop.toml: 'file' has no port: write file:9092",
+        f"{defaults}retry has no atempts: did you mean attempts?",
+        f"{defaults}a delay must be between 0 and 86,400 seconds, not -1",
+        f"{defaults}max_held must be a whole number from 1 to 1,000,000, not 0",
+        "shop.toml, [worker.handlers.shipp]: there is no handler shipp; did you mean ship?",
+        f"{pack}batch_size is for batch handlers: write batch_handler, or leave it out",
+        f"{pack}time_limit must be a positive number of seconds, at most 86,400, not 0",
+        f'{pack}order must be "none", "key" or a function of the record, not \'topic\'',
+        "the environment: max_pinned must be a number from 0.001 to 1, not 2.0",
+    ]
+
+
+def test_what_an_unreadable_file_says_is_not_missing(tmp_path: Path) -> None:
+    environ = {"KSHARE_WORKER_PASSWORD": "hunter2", "KSHARE_WORKER_PRIORITY": "high"}
+    with pytest.raises(ConfigError) as caught:
+        make().configure(tmp_path / "nothing.toml", environ)
+    priority, unreadable = sorted(caught.value.mistakes)
+    assert priority.startswith("KSHARE_WORKER_PRIORITY: ")
+    assert unreadable.startswith("can't read ")
 
 
 @pytest.mark.parametrize("variable", ["PASSWORD", "KEY_PASSWORD"])

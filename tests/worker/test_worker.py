@@ -289,7 +289,7 @@ def test_a_wrong_configuration_is_refused_before_there_is_an_event_loop(
 def test_backends_that_are_not_there_are_refused(
     backend: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshare.worker.rules.option_checks.find_spec", lambda name: None)
+    monkeypatch.setattr("kshare.options.checks.find_spec", lambda name: None)
     worker = Worker("localhost:1", group="g")
     with pytest.raises(ConfigError, match=message):
         worker.run(backend=backend)

@@ -40,11 +40,14 @@ class Cluster:
         try:
             return admin_settings(None, self.options)
         except ConfigError as error:
-            raise Misuse(self._written.explained(str(error))) from error
+            raise Misuse(*self._explained(error).lines) from error
 
     def explained(self, text: str) -> str:
         """What is said of the options, with the names that the user has written."""
         return self._written.explained(text)
+
+    def _explained(self, error: ConfigError) -> ConfigError:
+        return ConfigError(*map(self.explained, error.mistakes))
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
@@ -52,7 +55,7 @@ class Cluster:
         try:
             yield
         except ConfigError as error:
-            raise ConfigError(self.explained(str(error))) from error
+            raise self._explained(error) from error
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
         """Run a function with an admin client, in a new event loop. Ctrl-C cancels it."""
@@ -95,4 +98,4 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         return java_properties.read_properties(path)
     except ConfigError as error:
-        raise Failure(str(error)) from error
+        raise Failure(*error.lines) from error

@@ -71,7 +71,7 @@ def consume(
         try:
             consumer = ShareConsumer(**options)
         except ConfigError as error:
-            raise Misuse(str(error)) from error
+            raise Misuse(*error.lines) from error
         await require_topics(consumer.config.net_settings(), topics)
         async with consumer:
             report.is_open = True

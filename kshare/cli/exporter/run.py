@@ -25,7 +25,7 @@ def run_exporter_command(
     try:
         address = parse_listen_address(listen, "--listen")
     except ConfigError as error:
-        raise Misuse(str(error)) from error
+        raise Misuse(*error.lines) from error
     logging.basicConfig(
         level=logging.WARNING, handlers=[log_handler("%(asctime)s %(levelname)s %(name)s: %(message)s")]
     )

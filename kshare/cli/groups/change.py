@@ -127,7 +127,7 @@ def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None
         try:
             cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
         except ConfigError as error:
-            raise Failure(str(error)) from None
+            raise Failure(*error.lines) from None
     try:
         cluster.run(lambda admin: admin.alter_group_config(group, changes))
     except BrokerError as error:

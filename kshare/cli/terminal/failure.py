@@ -9,7 +9,17 @@ from kshare.errors import ConfigError
 
 
 class Failure(Exception):
-    """A command failed. The text is one line for stderr; the exit code is 1."""
+    """A command failed. Each text is a line for stderr; the exit code is 1."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__(*lines)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return self.args
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
 
 
 class Misuse(Failure):
@@ -26,4 +36,4 @@ def misuse() -> Iterator[None]:
     try:
         yield
     except ConfigError as problem:
-        raise Misuse(str(problem)) from None
+        raise Misuse(*problem.lines) from None

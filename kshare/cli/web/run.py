@@ -57,7 +57,7 @@ def run_web(
             config = WebConfig(cluster, host, port, **{**options, **found})
             _ = config.net  # which checks the options
         except ConfigError as error:
-            raise Misuse(str(error)) from error
+            raise Misuse(*error.lines) from error
         if is_registry_visible and has_password(config.schema_registry or ""):
             log.warning(
                 "--schema-registry has a password, which other users of this machine can see: set "

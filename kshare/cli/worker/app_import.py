@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 import kshare
 from kshare.cli.terminal.failure import Failure
+from kshare.errors import ConfigError
 from kshare.worker import Worker
 
 _USUAL_NAMES = ("worker", "app")
@@ -39,7 +40,7 @@ def import_worker(place: str) -> Worker:
         except AttributeError:
             raise Failure(f"{module_name} has no {name or 'empty name'}{_workers_in(module)}") from None
         except Exception as error:
-            raise Failure(f"reading {part} of {place} failed: {describe_error(error)}") from error
+            raise _failure(f"reading {part} of {place} failed", error) from error
     if not _is_worker(found):
         kind = type(found).__name__
         raise Failure(f"{module_name}:{name} is a {kind}, not a Worker{_workers_in(module)}")
@@ -55,7 +56,7 @@ def _import(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise Failure(f"there is no module {error.name} in {here} or on Python's path") from None
-        raise Failure(f"importing {name} failed: {describe_error(error)}") from error
+        raise _failure(f"importing {name} failed", error) from error
     except SystemExit as error:
         raise Failure(
             f"importing {name} ended the program with {error.code!r}: guard what shouldn't run with "
@@ -64,11 +65,17 @@ def _import(name: str) -> ModuleType:
     except (ImportError, ValueError, TypeError) as error:
         if not name or name.startswith("."):
             raise Failure(f"{name!r} isn't the name of a module: write it as in shop.orders:worker") from None
-        raise Failure(f"importing {name} failed: {describe_error(error)}") from error
+        raise _failure(f"importing {name} failed", error) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise Failure(f"importing {name} failed: {describe_error(error)}") from error
+        raise _failure(f"importing {name} failed", error) from error
+
+
+def _failure(what: str, error: BaseException) -> Failure:
+    """Several mistakes of a configuration keep their lines."""
+    text = f"{what}: {describe_error(error)}"
+    return Failure(*text.split("\n")) if isinstance(error, ConfigError) else Failure(text)
 
 
 def _has(module: ModuleType, name: str) -> bool:
@@ -104,7 +111,8 @@ def describe_error(error: BaseException) -> str:
     if not frames:
         return what
     last = frames[-1]
-    return f"{what} ({_shown(last.filename)}, line {last.lineno}, in {last.name}: {last.line})"
+    gap = "\n" if "\n" in what else " "
+    return f"{what}{gap}({_shown(last.filename)}, line {last.lineno}, in {last.name}: {last.line})"
 
 
 def is_in_users_code(error: BaseException) -> bool:

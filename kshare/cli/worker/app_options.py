@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
 from kshare.admin.config import admin_settings
 from kshare.cli.cluster.connection import read_properties
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.worker.app_import import import_worker
+from kshare.options.mistakes import Mistakes
 from kshare.worker import Worker
 from kshare.worker.config import override_connection
-from kshare.worker.handlers.options import LONGEST_LEASE_S
-from kshare.worker.rules.option_checks import require_number
 from kshare.worker.watch.announcement import require_endpoint
 
 _SERVERS = {"bootstrap_servers", "bootstrap.servers"}
@@ -39,19 +40,30 @@ class AppOptions:
         }
         return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
+    def _overrides(self) -> list[dict[str, Any]]:
+        """Options of the worker on the command line, in the order of their precedence."""
+        written = {
+            "bootstrap_servers": self.server,
+            "drain_timeout": self.drain_timeout,
+            "announce": self.announce,
+        }
+        given = {name: value for name, value in written.items() if value is not None}
+        return [read_properties(self.properties) if self.properties is not None else {}, given]
+
     def load(self) -> Worker:
         """Import and configure the worker. Raises Failure or ConfigError."""
         worker = import_worker(self.place)
-        worker.configure(self.file)
-        if self.properties is not None:
-            override_connection(worker, read_properties(self.properties))
-        if self.server is not None:
-            override_connection(worker, {"bootstrap_servers": self.server})
-        if self.drain_timeout is not None:
-            worker.drain_timeout = require_number("drain_timeout", self.drain_timeout, 0, LONGEST_LEASE_S)
-        if self.announce is not None:
-            override_connection(worker, {"announce": self.announce})
-        require_endpoint(worker.announce, worker.http)
+        mistakes = Mistakes()
+        with mistakes:
+            worker.configure(self.file)
+        for options in self._overrides():
+            with mistakes:
+                # What a mistake before has left out isn't missing.
+                override_connection(worker, options, CONNECTION_OPTIONS if mistakes else ())
+        if not mistakes:
+            with mistakes:
+                require_endpoint(worker.announce, worker.http)
+        mistakes.raise_all()
         if not worker.routes():
             raise Failure(f'{self.place} has no handlers: decorate functions with @worker.handler("orders")')
         if not worker.bootstrap_servers and not _SERVERS & worker.connection.keys():

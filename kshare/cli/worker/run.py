@@ -34,8 +34,8 @@ from kshare.errors import AuthenticationFailed, ConfigError, KshareError, NotAut
 from kshare.http.endpoint import parse_listen_address
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
+from kshare.options.checks import require_backend
 from kshare.worker import Worker
-from kshare.worker.rules.option_checks import require_backend
 from kshare.worker.signals import on_stop_signals
 
 log = logging.getLogger("kshare.worker")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
 from kshare.callbacks import is_async, require_callback, require_plain
@@ -14,13 +13,17 @@ from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, dotted
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
+from kshare.options.checks import require_flag, require_number, require_seconds, require_whole
+from kshare.options.mistakes import Mistakes
+from kshare.options.refusals import refusal
+from kshare.options.unknown import no_option
 from kshare.protocol.topic_names import require_topic_name
+from kshare.wording import nearest
 from kshare.worker.handlers.inspection import RunsIn
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.adaptive import Adaptive
 from kshare.worker.rules.age import require_age
 from kshare.worker.rules.breaker import Breaker
-from kshare.worker.rules.option_checks import require_number, require_seconds
 from kshare.worker.rules.retry import Retry
 from kshare.worker.rules.retry_topics import RetryTopics
 
@@ -91,22 +94,26 @@ class HandlerOptions:
     """For batch handlers: how long to wait for a full batch, counted from its first record."""
 
     def __post_init__(self) -> None:
+        """Raises ConfigError with all mistakes."""
+        mistakes = Mistakes()
         for name in ("max_held", "batch_size") if isinstance(self.concurrency, Adaptive) else _COUNTS:
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= 1_000_000:
-                raise ConfigError(f"{name} must be a whole number from 1 to 1,000,000, not {value!r}")
+            with mistakes:
+                require_whole(name, getattr(self, name), 1, 1_000_000)
         for name in ("time_limit", "hold_up_to", "batch_wait"):
-            require_seconds(name, getattr(self, name), LONGEST_LEASE_S)
-        require_age(self.dead_letters_after)
-        require_number("max_pinned", self.max_pinned, 0.001, 1)
-        if not isinstance(self.move_runs, bool):
-            raise ConfigError(f"move_runs must be True or False, not {self.move_runs!r}")
-        if self.move_runs and self.tiers is None:
-            raise ConfigError("move_runs needs retry topics: write retry_topics=True")
+            with mistakes:
+                require_seconds(name, getattr(self, name), LONGEST_LEASE_S)
+        with mistakes:
+            require_age(self.dead_letters_after)
+        with mistakes:
+            require_number("max_pinned", self.max_pinned, 0.001, 1)
+        with mistakes:
+            require_flag("move_runs", self.move_runs)
+        if self.move_runs is True and self.retry_topics is False:
+            mistakes.add("move_runs needs retry topics: write retry_topics=True")
         if self.order not in ("none", "key") and not callable(self.order):
-            raise ConfigError(f'order must be "none", "key" or a function of the record, not {self.order!r}')
+            mistakes.add(f'order must be "none", "key" or a function of the record, not {self.order!r}')
         if self.oversized_dead_letters not in get_args(OversizedDeadLetters):
-            raise ConfigError(
+            mistakes.add(
                 'oversized_dead_letters must be "hold", "reject" or "truncate", not '
                 f"{self.oversized_dead_letters!r}"
             )
@@ -117,11 +124,23 @@ class HandlerOptions:
             ("retry_topics", RetryTopics | bool),
         ):
             if not isinstance(getattr(self, name), kind):
-                raise ConfigError(f"{name} must be {_KINDS[name]}, not {getattr(self, name)!r}")
+                mistakes.add(f"{name} must be {_KINDS[name]}, not {getattr(self, name)!r}")
         if self.rate_limit is not None:
-            require_number("rate_limit", self.rate_limit, 0.001, 1_000_000)
+            with mistakes:
+                require_number("rate_limit", self.rate_limit, 0.001, 1_000_000)
         if type(self.priority) is not int:
-            raise ConfigError(f"priority must be a whole number, not {self.priority!r}")
+            mistakes.add(f"priority must be a whole number, not {self.priority!r}")
+        with mistakes:
+            self._check_dead_letters()
+        if self.only is not None:
+            with mistakes:
+                require_plain("only", self.only, "one argument, the delivery")
+        if callable(self.order):
+            with mistakes:
+                require_plain("order", self.order, "one argument, the record")
+        mistakes.raise_all()
+
+    def _check_dead_letters(self) -> None:
         if not (
             self.dead_letters is None or isinstance(self.dead_letters, str) or callable(self.dead_letters)
         ):
@@ -132,10 +151,6 @@ class HandlerOptions:
             require_callback("dead_letters", self.dead_letters, "two arguments, the delivery", "the reason")
             if not (is_async(self.dead_letters) or is_async(inspect.unwrap(self.dead_letters))):
                 raise ConfigError("dead_letters must be an async function, not a plain one")
-        if self.only is not None:
-            require_plain("only", self.only, "one argument, the delivery")
-        if callable(self.order):
-            require_plain("order", self.order, "one argument, the record")
 
     @property
     def most_at_once(self) -> int:
@@ -149,22 +164,6 @@ class HandlerOptions:
         return RetryTopics() if self.retry_topics else None
 
 
-_NOT_FOR_SHARE_GROUPS = {
-    "enable_auto_commit": "share groups have no offsets to commit: each record is acknowledged separately",
-    "auto_commit": "share groups have no offsets to commit: each record is acknowledged separately",
-    "commit_offsets": "share groups have no offsets to commit: each record is acknowledged separately",
-    "manual_offset_management": "share groups have no offsets to commit: each record is acknowledged separately",
-    "seek": "a share group has no position: change its start offsets with `kshare groups reset-offsets`",
-    "auto_offset_reset": "it is a setting of the group: share.auto.offset.reset, see `kshare groups config`",
-    "group_instance_id": "share groups have no static membership: any member can continue where another stopped",
-    "static_membership": "share groups have no static membership: any member can continue where another stopped",
-    "on_rebalance": "share groups don't rebalance: several members may read a partition, and none loses records",
-    "partition_assignment_strategy": "brokers assign the partitions of share groups",
-    "max_poll_interval": "share groups have no such limit: use time_limit for the handler",
-    "isolation_level": "it is a setting of the group: share.isolation.level",
-}
-
-
 _KINDS = {
     "group": "a text",
     "retry": "a Retry, such as Retry(attempts=5)",
@@ -176,32 +175,58 @@ WORKER_OPTIONS = ("drain_timeout", "http", "announce", "announce_url")
 """Options of workers that are neither those of handlers nor those of connections."""
 
 
+_NEEDED_BY = {"move_runs": "retry_topics"}
+
+
+def check_options(
+    options: Mapping[str, Any], defaults: Mapping[str, Any] | None = None, *, is_batch: bool = True
+) -> None:
+    """Raises ConfigError with all mistakes of names and values. Defaults have been checked before."""
+    mistakes = Mistakes()
+    with mistakes:
+        check_names(options, is_batch=is_batch)
+    with mistakes:
+        HandlerOptions(**(dict(defaults or {}) | checkable(options, is_batch=is_batch)))
+    mistakes.raise_all()
+
+
+def checkable(
+    options: Mapping[str, Any], wrong: Iterable[str] = (), *, is_batch: bool = True
+) -> dict[str, Any]:
+    """The options of handlers whose values can be checked, although others of them are wrong or don't exist.
+
+    This leaves out what needs an option that is meant by such a name: that it is missing is no further mistake.
+    """
+    names = HandlerOptions.__dataclass_fields__
+    others = () if is_batch else _OF_BATCHES
+    wrong = [*wrong, *others, *(name for name in options if name not in names)]
+    meant = {nearest(name, names) for name in wrong}
+    return {
+        name: value
+        for name, value in options.items()
+        if name in names and name not in wrong and _NEEDED_BY.get(name) not in meant
+    }
+
+
 def check_names(options: Iterable[str], *, is_batch: bool = True) -> None:
     """Raises ConfigError for names that aren't options of handlers, or only of the other kind of handler."""
+    mistakes = Mistakes()
     names = [one.name for one in fields(HandlerOptions)]
     for name in options:
         if name in _OF_BATCHES and not is_batch:
-            raise ConfigError(f"{name} is for batch handlers: write batch_handler, or leave it out")
-        if name not in names:
-            check_name(name)
-            close = get_close_matches(name, names, 1)
-            hint = f"did you mean {close[0]}?" if close else f"handlers have {', '.join(sorted(names))}"
-            raise ConfigError(f"unknown option {name}: {hint}")
-
-
-def check_name(name: str) -> None:
-    """Raises ConfigError, with the reason, for options that have no meaning in share groups."""
-    reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_").removesuffix("_ms"))
-    if reason:
-        raise ConfigError(f"{name} has no meaning here: {reason}")
+            mistakes.add(f"{name} is for batch handlers: write batch_handler, or leave it out")
+        elif name not in names:
+            mistakes.add(refusal(name, "handler") or no_option(name, names, sorted(names)))
+    mistakes.raise_all()
 
 
 def check_connection_names(options: Iterable[str]) -> None:
     """Raises ConfigError for names that aren't options of connections, in our names or in Kafka's."""
+    mistakes = Mistakes()
     ours = [*(one.name for one in fields(HandlerOptions)), *WORKER_OPTIONS, *CONNECTION_OPTIONS]
     for name in options:
-        check_name(name)
-        if name not in CONNECTION_OPTIONS and name not in CONSUMER_OPTIONS and dotted(name) is None:
-            close = get_close_matches(name, ours, 1) or get_close_matches(name, KAFKA_NAMES, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ConfigError(f"there is no option {name!r}{hint}")
+        if name in CONNECTION_OPTIONS or name in CONSUMER_OPTIONS or dotted(name) in KAFKA_NAMES:
+            continue
+        known = ours if nearest(name, ours) else KAFKA_NAMES
+        mistakes.add(refusal(name, "handler") or no_option(name, known))
+    mistakes.raise_all()

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kshare.errors import ConfigError
+from kshare.options.checks import require_whole
+from kshare.options.mistakes import Mistakes
 
 STEP_S = 1.0
 _GROWTH = 1.25
@@ -29,12 +30,13 @@ class Adaptive:
     """The largest number of records to process at once."""
 
     def __post_init__(self) -> None:
+        mistakes = Mistakes()
         for name in ("least", "most"):
-            value = getattr(self, name)
-            if type(value) is not int or not 1 <= value <= 100_000:
-                raise ConfigError(f"{name} must be a whole number from 1 to 100,000, not {value!r}")
-        if self.least > self.most:
-            raise ConfigError(f"least must not be larger than most, not {self.least} and {self.most}")
+            with mistakes:
+                require_whole(name, getattr(self, name), 1, 100_000)
+        if not mistakes and self.least > self.most:
+            mistakes.add(f"least must not be larger than most, not {self.least} and {self.most}")
+        mistakes.raise_all()
 
 
 class AdaptiveLimit:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kshare.options.checks import require_seconds
 from kshare.worker.rules.facts import Facts
-from kshare.worker.rules.option_checks import require_seconds
 from kshare.worker.rules.rule import Rule
 from kshare.worker.rules.waiting import give_up
 

@@ -29,9 +29,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kshare.errors import ConfigError
+from kshare.options.checks import require_number, require_seconds
+from kshare.options.mistakes import Mistakes
 from kshare.worker.rules.decision import RunResult
-from kshare.worker.rules.option_checks import require_number, require_seconds
 from kshare.worker.rules.rule import Rule
 from kshare.worker.rules.waiting import wait
 
@@ -60,12 +60,17 @@ class Breaker:
     """While it is open, failures don't count as attempts of their records, for this many seconds at most."""
 
     def __post_init__(self) -> None:
-        require_number("failing_share", self.failing_share, 0.001, 1)
+        mistakes = Mistakes()
+        with mistakes:
+            require_number("failing_share", self.failing_share, 0.001, 1)
         if type(self.min_failures) is not int or self.min_failures < 1:
-            raise ConfigError(f"min_failures must be a whole number above 0, not {self.min_failures!r}")
-        require_seconds("window", self.window)
-        require_seconds("probe_after", self.probe_after)
-        require_number("patience", self.patience, 0, 1e9)
+            mistakes.add(f"min_failures must be a whole number above 0, not {self.min_failures!r}")
+        for name in ("window", "probe_after"):
+            with mistakes:
+                require_seconds(name, getattr(self, name))
+        with mistakes:
+            require_number("patience", self.patience, 0, 1e9)
+        mistakes.raise_all()
 
 
 class BreakerMachine:

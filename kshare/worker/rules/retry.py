@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from kshare.callbacks import require_plain
 from kshare.errors import ConfigError
+from kshare.options.checks import require_number, require_seconds
+from kshare.options.mistakes import Mistakes
 from kshare.worker.rules.decision import Decision, RunResult
 from kshare.worker.rules.facts import Facts
-from kshare.worker.rules.option_checks import require_number, require_seconds
 from kshare.worker.rules.rule import Rule
 from kshare.worker.rules.waiting import give_up, wait
 
@@ -36,14 +37,19 @@ class Exponential:
     together."""
 
     def __post_init__(self) -> None:
+        mistakes = Mistakes()
         for name in ("first", "longest"):
-            require_seconds(name, getattr(self, name), LONGEST_DELAY_S)
-        require_number("factor", self.factor, 1, 1_000)
-        require_number("jitter", self.jitter, 0, 0.99)
-        if not self.first <= self.longest:
-            raise ConfigError(
+            with mistakes:
+                require_seconds(name, getattr(self, name), LONGEST_DELAY_S)
+        if not mistakes and self.first > self.longest:
+            mistakes.add(
                 f"first must not be larger than longest, not first={self.first:g} and longest={self.longest:g}"
             )
+        with mistakes:
+            require_number("factor", self.factor, 1, 1_000)
+        with mistakes:
+            require_number("jitter", self.jitter, 0, 0.99)
+        mistakes.raise_all()
 
     def after(self, attempt: int, random: float) -> float:
         """The delay after this attempt (1, 2, ...). `random` is between 0 and 1."""
@@ -72,16 +78,23 @@ class Retry:
     """Other policies for some exceptions. The first matching class of the exception's bases applies."""
 
     def __post_init__(self) -> None:
+        mistakes = Mistakes()
         if type(self.attempts) is not int or self.attempts < 1:
-            raise ConfigError(f"attempts must be a whole number above 0, not {self.attempts!r}")
+            mistakes.add(f"attempts must be a whole number above 0, not {self.attempts!r}")
         if self.max_age is not None:
-            require_seconds("max_age", self.max_age, _LONGEST_AGE_S)
+            with mistakes:
+                require_seconds("max_age", self.max_age, _LONGEST_AGE_S)
         if not isinstance(self.never, tuple) or not all(map(_is_exception_class, self.never)):
-            raise ConfigError(f"never must be a tuple of exception classes, not {self.never!r}")
+            mistakes.add(f"never must be a tuple of exception classes, not {self.never!r}")
         if not isinstance(self.by_error, Mapping) or not all(
             _is_exception_class(kind) and isinstance(policy, Retry) for kind, policy in self.by_error.items()
         ):
-            raise ConfigError(f"by_error must map exception classes to Retry, not {self.by_error!r}")
+            mistakes.add(f"by_error must map exception classes to Retry, not {self.by_error!r}")
+        with mistakes:
+            self._require_delay()
+        mistakes.raise_all()
+
+    def _require_delay(self) -> None:
         match self.delay:
             case bool() | str() | bytes():
                 raise ConfigError(f"delay must be seconds, several of them or a function, not {self.delay!r}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kshare.errors import ConfigError
+from kshare.options.mistakes import Mistakes
 from kshare.protocol.topic_names import is_topic_name
 
 _DEFAULT_NAME = re.compile(r"(.+)\.retry\.[0-9]+(?:ms|s|m|h)")
@@ -29,10 +30,16 @@ class RetryTopics:
     """How the topics are named. The delay is written as in 10s, 5m or 1h."""
 
     def __post_init__(self) -> None:
+        mistakes = Mistakes()
         if not _are_tiers(self.tiers):
-            raise ConfigError(
+            mistakes.add(
                 f"tiers must be ascending numbers of seconds, from 0.001 to 86,400, not {self.tiers!r}"
             )
+        with mistakes:
+            self._check_name()
+        mistakes.raise_all()
+
+    def _check_name(self) -> None:
         if not isinstance(self.name, str):
             raise ConfigError(f"name must be a string, not {self.name!r:.80}")
         try:

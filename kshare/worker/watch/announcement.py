@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 
 from kshare.errors import ConfigError
 from kshare.net.addresses import Address
+from kshare.options.mistakes import Mistakes
 from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.watch.process_identity import ProcessIdentity
 from kshare.worker.watch.status_url import StatusUrl, parse_status_url
@@ -74,9 +75,13 @@ def announcement_value(announcement: Announcement) -> bytes:
 
 def check_announce(topic: object, url: object) -> None:
     """Raises ConfigError unless these are values of the options `announce` and `announce_url`."""
-    announced_url(url, _EXAMPLE, "localhost")
+    mistakes = Mistakes()
+    with mistakes:
+        announced_url(url, _EXAMPLE, "localhost")
     if topic is not None:
-        require_topic_name("announce", topic)
+        with mistakes:
+            require_topic_name("announce", topic)
+    mistakes.raise_all()
 
 
 def require_endpoint(topic: str | None, http: str | None) -> None:

@@ -37,7 +37,7 @@ from kshare.errors import ConfigError
             "security.protocol: SASL_SSL needs a SASL mechanism: add sasl.mechanism=PLAIN, or another",
         ),
         (
-            ["sasl.mechanism=PLAIN", "security.protocol=SASL_SSL"],
+            ["sasl.mechanism=PLAIN", "security.protocol=SASL_SSL", "sasl.password=hunter2"],
             "PLAIN needs sasl.username, a non-empty string",
         ),
     ],
@@ -49,6 +49,20 @@ def test_options_are_named_as_they_are_written(tmp_path: Path, lines: list[str],
     with pytest.raises(Misuse) as caught:
         _ = Cluster("localhost:1", file).settings
     assert str(caught.value) == f"{file}: {said.format(folder=tmp_path)}"
+
+
+def test_each_mistake_is_a_line_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("sasl.mechanism=PLAIN\nsecurity.protocol=SASL_SSL\nlinger=5\nrequest.timeout.ms=soon")
+    with pytest.raises(Misuse) as caught:
+        _ = Cluster("localhost:1", file).settings
+    assert caught.value.lines == (
+        "4 mistakes in the configuration:",
+        f"- {file}: there is no option 'linger'",
+        f"- {file}: request.timeout.ms: 'soon' isn't a whole number",
+        f"- {file}: PLAIN needs sasl.username, a non-empty string",
+        f"- {file}: PLAIN needs sasl.password, a non-empty string",
+    )
 
 
 @pytest.mark.parametrize(

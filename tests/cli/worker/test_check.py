@@ -81,3 +81,34 @@ def test_locks_that_cannot_be_renewed(tmp_path: Path, run: Kshare, broker: Broke
     assert (
         "handler ship: time_limit is 300 s, but these brokers can't renew locks, which last 30 s" in done.out
     )
+
+
+def test_all_mistakes_of_the_configuration_are_shown(broker: Broker, tmp_path: Path, run: Kshare) -> None:
+    (tmp_path / "wrong_app.py").write_text(APP.format(group="shippers"))
+    file, properties = tmp_path / "shop.toml", tmp_path / "client.properties"
+    file.write_text("[worker]\nmax_records = 5\n[worker.defaults]\nmax_held = 0\nconcurency = 1")
+    properties.write_text("sasl.mechanism=PLAIN\nsasl.password=hunter2\nrequest.timeout.ms=soon")
+    done = run("worker", "check", "wrong_app", "--config", str(file), "--command-config", str(properties))
+    assert (done.code, done.out) == (1, "")
+    assert "hunter2" not in done.err
+    assert done.err.splitlines() == [
+        "kshare: 4 mistakes in the configuration:",
+        f"- {file}: [worker.defaults]: there is no option 'concurency'; did you mean concurrency?",
+        f"- {file}: max_records is an option of consumers, not of workers: leave it out",
+        f"- {file}, [worker.defaults]: max_held must be a whole number from 1 to 1,000,000, not 0",
+        "- request.timeout.ms: 'soon' isn't a whole number",
+    ]
+
+
+def test_all_mistakes_of_a_worker_in_code_are_shown(broker: Broker, tmp_path: Path, run: Kshare) -> None:
+    code = APP.format(group="shippers").replace('dead_letters="dead"', "max_held=0, drain_timout=5")
+    (tmp_path / "mistaken_app.py").write_text(code)
+    done = run("worker", "check", "mistaken_app")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines() == [
+        "kshare: importing mistaken_app failed: ConfigError: 2 mistakes in the configuration:",
+        "- there is no option 'drain_timout'; did you mean drain_timeout?",
+        "- max_held must be a whole number from 1 to 1,000,000, not 0",
+        "(mistaken_app.py, line 4, in <module>: worker = Worker("
+        'group="shippers", max_held=0, drain_timout=5, retry_topics=True))',
+    ]

@@ -38,14 +38,14 @@ def test_with_transactions_a_task_may_take_minutes() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"topc": "x"}, r"there is no option 'topc': did you mean topic\?"),
+        ({"topc": "x"}, r"there is no option 'topc'; did you mean topic\?"),
         (
             {"zzz": "x"},
-            r"the options are topic, exactlyOnceTopic, kafka.bootstrap.servers and other kafka.\*",
+            r"the options are topic, exactlyOnceTopic, kafka.bootstrap.servers, other kafka.\*",
         ),
         ({"topic": " "}, "topic is empty"),
         ({"includeHeaders": "true"}, "headers are written if there is a column headers"),
-        ({"subscribe": "orders"}, "subscribe is an option for reading: leave it out"),
+        ({"subscribe": "orders"}, "subscribe: this is an option for reading: leave it out"),
         ({"path": "/x"}, r'write option\("topic", "orders"\)'),
         ({"kafka.acks": "1"}, "kafka.acks: records are confirmed by all in-sync replicas"),
         ({"kafka.transactional.id": "x"}, "kafka.transactional.id: leave it out"),
@@ -72,3 +72,31 @@ def test_secrets_are_not_in_errors() -> None:
     with pytest.raises(ConfigError) as caught:
         parse({**given, "kafka.sasl.jaas.config": secret, "topc": "x"})
     assert "hunter2" not in str(caught.value)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    given = {
+        "topc": "x",
+        "subscribe": "orders",
+        "exactlyOnceTopic": " ",
+        "kafka.acks": "1",
+        "kafka.linger.ms": "-5",
+        "kafka.nonsense": "x",
+        "kafka.transactional.id": "x",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.password": "secret",
+    }
+    with pytest.raises(ConfigError) as caught:
+        WriteOptions.parse(given, is_streaming=True)
+    assert "secret" not in str(caught.value)
+    assert [one.split(": ")[0].split(";")[0] for one in caught.value.mistakes] == [
+        "there is no option 'topc'",
+        "subscribe",
+        "exactlyOnceTopic is empty",
+        "kafka.transactional.id",
+        "kafka.acks",
+        "there is no option 'nonsense'",
+        "kafka.bootstrap.servers is missing",
+        "PLAIN needs username, a non-empty string",
+        "linger must be a number of seconds, 0 or more, at most 86,400, not -0.005",
+    ]

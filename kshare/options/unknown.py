@@ -1,0 +1,25 @@
+"""Options that don't exist: which one may be meant. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kshare.wording import nearest
+
+
+def no_option(name: str, known: Iterable[str], listed: Iterable[str] = (), *, prefix: str = "") -> str:
+    """The message of an error. If no known name is similar, it lists others, if there are any to list.
+
+    With a prefix, all names have it in the message.
+    """
+    spelled = {one.lower(): one for one in known}
+    near = nearest(name.lower(), spelled)
+    names = tuple(listed)
+    hint = (
+        f"; did you mean {prefix}{spelled[near]}?"
+        if near
+        else f"; the options are {', '.join(names)}"
+        if names
+        else ""
+    )
+    return f"there is no option {prefix + name!r}{hint}"
