@@ -47,7 +47,7 @@ def _translated(name: str, value: Any, options: Mapping[str, Any]) -> Mapping[st
         return parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS, "producer")
     try:
         return translate(value)
-    except ValueError as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{name}: {error}") from None
 
 

@@ -88,8 +88,8 @@ class ReadOptions:
         values: dict[str, Any] = {}
         kafkas: dict[str, Any] = {}
         attempted: set[str] = set()
-        for original, value in given.items():
-            name = original.lower()
+        written = {name.lower(): (name, value) for name, value in given.items()}
+        for name, (original, value) in written.items():
             if name.startswith(KAFKA):
                 kafkas[name.removeprefix(KAFKA)] = value
                 continue
@@ -241,6 +241,12 @@ _JOURNAL = {
     one.field.removeprefix(_OF_JOURNAL): one.spelled for one in _ALL if one.field.startswith(_OF_JOURNAL)
 }
 _KNOWN = {one.spelled.lower(): one for one in _ALL}
+_MEANT = {
+    **{name: one.field for name, one in _KNOWN.items()},
+    **dict.fromkeys(("assign", "subscribepattern", "path", "topic", "topics"), "topics"),
+    "groupidprefix": "group",
+}
+"""Fields by the names that users write for them, including some that are refused."""
 _OF_ROWS = {
     "includeheaders",
     "deliverycount",
@@ -279,8 +285,10 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
 
 
 def _field_meant(name: str) -> str:
-    """The option that is given, or seems to be meant by an unknown name."""
-    known = name if name in _KNOWN else nearest(name, _KNOWN)
+    """The field of the option that is given, or that seems to be meant by a name that is refused or unknown."""
+    if name in _MEANT:
+        return _MEANT[name]
+    known = nearest(name, _KNOWN)
     return _KNOWN[known].field if known else ""
 
 

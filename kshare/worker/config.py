@@ -25,7 +25,7 @@ from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
 from kshare.net.settings import NetSettings
 from kshare.options.checks import require_number
-from kshare.options.mistakes import Mistakes, located
+from kshare.options.mistakes import Mistakes
 from kshare.options.refusals import refused_names
 from kshare.wording import nearest, suggestion
 from kshare.worker.app import named, with_options
@@ -78,12 +78,14 @@ def configure_worker(worker: Worker, file: str | Path | None, environ: Mapping[s
             layers.append(_read_toml(Path(file), mistakes))
             attempted = ()
     layers.append(_read_environment(environ, mistakes))
+    told: set[str] = set()
     for layer in layers:
         try:
-            with located(layer.name):
-                override_connection(worker, layer.worker, [*attempted, *layer.attempted])
+            override_connection(worker, layer.worker, [*attempted, *layer.attempted])
         except ConfigError as error:
-            mistakes.add(*error.mistakes)
+            # Those of options in code are found with each layer.
+            mistakes.add(*(f"{layer.name}: {one}" for one in error.mistakes if one not in told))
+            told.update(error.mistakes)
             attempted = _OF_WORKER  # further layers lack what this one says
         _change_defaults(worker, layer, mistakes)
         _change_handlers(worker, layer, mistakes)

@@ -149,3 +149,26 @@ def test_all_mistakes_are_told_at_once() -> None:
         "minPartitions must not be larger than maxPartitions",
         "journalTopic needs settle=journal",
     ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "instead"),
+    [
+        ("subscribe", {"topics": "orders"}),
+        ("subscribe", {"subscribePattern": "o.*"}),
+        ("subscribe", {"subscrib": "orders"}),
+        ("group", {"groupIdPrefix": "shipping"}),
+        ("group", {"kafka.group.idd": "shipping"}),
+        ("kafka.bootstrap.servers", {"kafka.bootstrap.server": "one:9092"}),
+    ],
+)
+def test_what_a_wrong_name_stands_for_is_not_missing(missing: str, instead: dict[str, str]) -> None:
+    rest = {name: value for name, value in PLAIN.items() if name != missing}
+    with pytest.raises(ConfigError) as caught:
+        ReadOptions.parse({**rest, **instead}, is_streaming=True)
+    (mistake,) = caught.value.mistakes
+    assert next(iter(instead)) in mistake
+
+
+def test_the_last_of_two_spellings_counts() -> None:
+    assert parse(GROUP="billing").group == "billing"

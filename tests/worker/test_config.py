@@ -313,6 +313,15 @@ def test_all_mistakes_of_a_file_and_the_environment_are_told_at_once(file: Path)
     ]
 
 
+def test_mistakes_of_code_are_told_once(file: Path) -> None:
+    kafkas: dict[str, Any] = {"request.timeout.ms": "soon"}
+    worker = make(**kafkas)
+    file.write_text("[worker]\nclient_id = 'file'")
+    with pytest.raises(ConfigError) as caught:
+        worker.configure(file, {"KSHARE_WORKER_CLIENT_ID": "environment"})
+    assert caught.value.mistakes == (f"{file}: request.timeout.ms: 'soon' isn't a whole number",)
+
+
 def test_what_an_unreadable_file_says_is_not_missing(tmp_path: Path) -> None:
     environ = {"KSHARE_WORKER_PASSWORD": "hunter2", "KSHARE_WORKER_PRIORITY": "high"}
     with pytest.raises(ConfigError) as caught:
