@@ -141,6 +141,8 @@ def options_of(config: type[Any]) -> dict[str, Option]:
     fields = {field.name: field for field in dataclasses.fields(config)}
     found = {}
     for name, annotation, docs in _documented(config):
+        if name not in fields:  # an InitVar isn't an option
+            continue
         field = fields[name]
         made = field.default_factory
         default = field.default if made is dataclasses.MISSING else made()
