@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.wording import counted, did_you_mean, duration, iso_time, not_connected, time_limit
+from kshare.wording import (
+    counted,
+    did_you_mean,
+    duration,
+    iso_time,
+    nearest,
+    not_connected,
+    suggestion,
+    time_limit,
+)
 
 
 def test_similar_names_are_suggested() -> None:
@@ -46,3 +55,10 @@ def test_nothing_is_suggested_without_a_similar_name() -> None:
 )
 def test_numbers_and_times_are_shown_in_one_way(shown: str, expected: str) -> None:
     assert shown == expected
+
+
+def test_the_nearest_name() -> None:
+    assert suggestion("linegr", ["linger", "acks"]) == "did you mean linger?"
+    assert suggestion("zzz", ["linger", "acks"]) == ""
+    assert (nearest("PLAINTEXT", ["PLAIN"]), nearest("SCRAM", ["SCRAM-SHA-256"])) == ("PLAIN", "")
+    assert nearest("SCRAM", ["SCRAM-SHA-256"], 0.5) == "SCRAM-SHA-256"

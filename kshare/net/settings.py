@@ -162,7 +162,9 @@ class NetSettings:
     ) -> Self:
         """The same; the user has tried to give others, too. Raises ConfigError with all mistakes."""
         mistakes = Mistakes()
-        mistakes.add(*(no_option(name, CLIENT_OPTIONS) for name in options if name not in CLIENT_OPTIONS))
+        unknown = [name for name in options if name not in CLIENT_OPTIONS]
+        mistakes.add(*(no_option(name, CLIENT_OPTIONS) for name in unknown))
+        attempted = {*attempted, *(nearest(name, CLIENT_OPTIONS) for name in unknown)}
         known = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
         security, addresses = Security(), _ANY_ADDRESS
         with mistakes:

@@ -458,3 +458,16 @@ async def test_more_plain_functions_than_threads(tmp_path: Path) -> None:
         async with anyio.create_task_group() as tasks:
             for offset in range(100):
                 tasks.start_soon(anyio.to_thread.run_sync, charge, record(offset))
+
+
+def test_all_mistakes_of_a_function_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+
+        @idempotent(MemoryStore(), in_progress_timeout=-1, keep=True, wait=float("nan"))
+        def charge(record: SimpleNamespace) -> None: ...
+
+    assert [one.split(": ")[1] for one in caught.value.mistakes] == [
+        "in_progress_timeout=-1",
+        "keep=True",
+        "wait=nan",
+    ]

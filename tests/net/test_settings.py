@@ -133,3 +133,31 @@ def test_repr_has_no_secrets() -> None:
     assert "alice" in repr(settings)
     assert "hush" not in repr(settings)
     assert settings.security.secrets() == ("hush-password", "hush-key")
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    wrong: dict[str, Any] = {
+        "sasl_mechanisn": "PLAIN",  # that sasl_mechanism is missing is no further mistake
+        "tls": "yes",
+        "password": "hunter2",
+        "connect_timeout": 0,
+        "backoff_min": "x",  # not compared with backoff_max
+        "max_response_bytes": 1,
+    }
+    with pytest.raises(ConfigError) as caught:
+        NetSettings.parse("localhost", **wrong)
+    assert "hunter2" not in str(caught.value)
+    assert [one.split(" must")[0].split(": ")[0] for one in caught.value.mistakes] == [
+        "there is no option 'sasl_mechanisn'; did you mean sasl_mechanism?",
+        "tls",
+        "'localhost' has no port",
+        "connect_timeout",
+        "backoff_min",
+        "max_response_bytes",
+    ]
+
+
+def test_options_that_were_attempted_are_not_missing() -> None:
+    given = {"password": "hunter2", "ca_file": "/ca.pem", "key_file": "/key.pem"}
+    attempted = {"sasl_mechanism", "tls", "cert_file"}
+    assert NetSettings.parse_given("localhost:1", given, attempted).security.password == "hunter2"
