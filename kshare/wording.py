@@ -66,11 +66,11 @@ def did_you_mean(name: str, known: Iterable[str], most: int = _MOST_SUGGESTIONS)
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Of names that aren't quoted, such as those of options: "did you mean linger?". Empty if none is similar."""
-    near = nearest(name, known)
+    near = nearest_name(name, known)
     return f"did you mean {near}?" if near else ""
 
 
-def nearest(name: str, known: Iterable[str], likeness: float = _LIKENESS) -> str:
+def nearest_name(name: str, known: Iterable[str], likeness: float = _LIKENESS) -> str:
     """The known name that is most like this one. Empty if none is similar."""
     near = _similar(name, known, 1, likeness)
     return near[0] if near else ""

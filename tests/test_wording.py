@@ -9,7 +9,7 @@ from kshare.wording import (
     did_you_mean,
     duration,
     iso_time,
-    nearest,
+    nearest_name,
     not_connected,
     suggestion,
     time_limit,
@@ -60,5 +60,5 @@ def test_numbers_and_times_are_shown_in_one_way(shown: str, expected: str) -> No
 def test_the_nearest_name() -> None:
     assert suggestion("linegr", ["linger", "acks"]) == "did you mean linger?"
     assert suggestion("zzz", ["linger", "acks"]) == ""
-    assert (nearest("PLAINTEXT", ["PLAIN"]), nearest("SCRAM", ["SCRAM-SHA-256"])) == ("PLAIN", "")
-    assert nearest("SCRAM", ["SCRAM-SHA-256"], 0.5) == "SCRAM-SHA-256"
+    assert (nearest_name("PLAINTEXT", ["PLAIN"]), nearest_name("SCRAM", ["SCRAM-SHA-256"])) == ("PLAIN", "")
+    assert nearest_name("SCRAM", ["SCRAM-SHA-256"], 0.5) == "SCRAM-SHA-256"

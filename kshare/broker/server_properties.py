@@ -14,7 +14,7 @@ from kshare.broker.settings import TABLES, Resource, Setting, SettingType
 from kshare.errors import ConfigError
 from kshare.java_properties import read_properties
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 COARSER = {
@@ -198,5 +198,5 @@ def _has_no_effect(name: str) -> bool:
 def _advice(name: str, known: Collection[str]) -> str:
     """The closest name. `KAFKA_LOG_RETENTION_MS` is how container images write `log.retention.ms`."""
     dotted = name.lower().removeprefix("kafka_").replace("_", ".")
-    near = nearest(dotted, [*known, *COARSER, *WITHOUT_EFFECT])
+    near = nearest_name(dotted, [*known, *COARSER, *WITHOUT_EFFECT])
     return f". Did you mean {near}?" if near else ""

@@ -10,7 +10,7 @@ from kshare.client.kafka_names import KAFKA_NAMES, dotted
 from kshare.errors import ConfigError
 from kshare.net.settings import SECURITY_OPTIONS
 from kshare.options.mistakes import Mistakes
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 
 _OF_DICTIONARIES = ("conf", "config", "configuration", "options", "properties", "settings")
 """What other clients, and wrappers of them, call all options together."""
@@ -77,7 +77,7 @@ def attempted_by(
     """Which of our options may be meant by a name or a value that is wrong."""
     if dotted(name).startswith(_OF_SECURITY):
         return SECURITY_OPTIONS  # one of Kafka's stands for several of ours
-    near = nearest(dotted(name) if dotted(name) in KAFKA_NAMES else name, [*allowed, *KAFKA_NAMES])
+    near = nearest_name(dotted(name) if dotted(name) in KAFKA_NAMES else name, [*allowed, *KAFKA_NAMES])
     for one in (value, _ANY_NUMBER):
         with suppress(ConfigError):
             return parse(near, one).keys()

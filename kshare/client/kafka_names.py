@@ -12,7 +12,7 @@ from typing import Any
 
 from kshare.errors import ConfigError
 from kshare.options.mistakes import located
-from kshare.options.refusals import Taker, refusal
+from kshare.options.refusals import Taker, why_refused
 from kshare.options.unknown import no_option
 
 Given = Mapping[str, Any]
@@ -35,7 +35,7 @@ def parse_option(
     """Translate one option into our names. For unknown names, the error suggests one of `ours`, never of `others`."""
     if name in ours or name in others:
         return {name: value}
-    if refused := refusal(name, taker):
+    if refused := why_refused(name, taker):
         raise ConfigError(refused)
     kafkas = dotted(name)
     if kafkas not in KAFKA_NAMES:

@@ -17,7 +17,7 @@ from kshare.options.checks import require_flag, require_seconds
 from kshare.options.mistakes import Mistakes
 from kshare.options.unknown import no_option
 from kshare.protocol.frames import MAX_FRAME
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 
 TokenProvider: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 
@@ -100,7 +100,7 @@ class Security:
 
     def _check_sasl(self, mistakes: Mistakes, mechanism: str, attempted: Collection[str]) -> None:
         if mechanism not in MECHANISMS:
-            near = nearest(str(mechanism).upper(), MECHANISMS, 0.5)
+            near = nearest_name(str(mechanism).upper(), MECHANISMS, 0.5)
             hint = f"did you mean {near!r}?" if near else f"choose one of {', '.join(MECHANISMS)}"
             mistakes.add(f"sasl_mechanism {mechanism!r} is unknown: {hint}")
         for name in ("kerberos_service_name", "kerberos_domain_name"):
@@ -164,7 +164,7 @@ class NetSettings:
         mistakes = Mistakes()
         unknown = [name for name in options if name not in CLIENT_OPTIONS]
         mistakes.add(*(no_option(name, CLIENT_OPTIONS) for name in unknown))
-        attempted = {*attempted, *(nearest(name, CLIENT_OPTIONS) for name in unknown)}
+        attempted = {*attempted, *(nearest_name(name, CLIENT_OPTIONS) for name in unknown)}
         known = {name: value for name, value in options.items() if name in CLIENT_OPTIONS}
         security, addresses = Security(), _ANY_ADDRESS
         with mistakes:

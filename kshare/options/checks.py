@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from kshare.errors import ConfigError
 
-LONGEST_S = 86_400.0
+_LONGEST_S = 86_400.0
 """Of most options in seconds: a day."""
 _SMALLEST_POSITIVE = math.ulp(0.0)
 
@@ -33,7 +33,7 @@ def require_number(name: str, value: object, least: float, most: float) -> float
 
 
 def require_seconds(
-    name: str, value: object, most: float = LONGEST_S, least: float = _SMALLEST_POSITIVE
+    name: str, value: object, most: float = _LONGEST_S, least: float = _SMALLEST_POSITIVE
 ) -> float:
     """Zero isn't allowed, unless it is the least value."""
     if not is_number(value) or not least <= value <= most:

@@ -30,7 +30,7 @@ class Refusal:
         return own if own or taker in ("source", "sink") else self.consumer
 
 
-def refusal(name: str, taker: Taker) -> str:
+def why_refused(name: str, taker: Taker) -> str:
     """The message of an error, which begins with the name as Kafka's users write it. Empty if it isn't refused.
 
     Upper case, underscores and a missing unit don't matter.
@@ -46,7 +46,7 @@ def refusal(name: str, taker: Taker) -> str:
 
 def refused_names(taker: Taker) -> Iterator[str]:
     """Kafka's names, or Spark's."""
-    return (name for name, row in REFUSALS.items() if row.reason(taker))
+    return (name for name, row in REFUSED_OPTIONS.items() if row.reason(taker))
 
 
 def _of_the_group(setting: str) -> Refusal:
@@ -89,7 +89,7 @@ _ONE_WAY = Refusal(
 _WAIT = Refusal(source="leave it out and write maxWaitMs: how long to wait for more records")
 _READING = Refusal(sink="this is an option for reading: leave it out")
 
-REFUSALS: dict[str, Refusal] = {
+REFUSED_OPTIONS: dict[str, Refusal] = {
     "auto.offset.reset": _of_the_group("share.auto.offset.reset"),
     "isolation.level": _of_the_group("share.isolation.level"),
     "session.timeout.ms": _of_the_group("share.session.timeout.ms"),
@@ -203,4 +203,4 @@ REFUSALS: dict[str, Refusal] = {
     "deliveryCount": _READING,
     "minPartitions": _READING,
 }
-_BY_PLAIN_NAME = {name.lower(): (name, row) for name, row in REFUSALS.items()}
+_BY_PLAIN_NAME = {name.lower(): (name, row) for name, row in REFUSED_OPTIONS.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 
 
 def no_option(name: str, known: Iterable[str], listed: Iterable[str] = (), *, prefix: str = "") -> str:
@@ -13,7 +13,7 @@ def no_option(name: str, known: Iterable[str], listed: Iterable[str] = (), *, pr
     With a prefix, all names have it in the message.
     """
     spelled = {one.lower(): one for one in known}
-    near = nearest(name.lower(), spelled)
+    near = nearest_name(name.lower(), spelled)
     names = tuple(listed)
     hint = (
         f"; did you mean {prefix}{spelled[near]}?"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from kshare.client.kafka_names import KAFKA_NAMES
 from kshare.errors import ConfigError
 from kshare.options.mistakes import Mistakes
-from kshare.options.refusals import refusal
+from kshare.options.refusals import why_refused
 from kshare.options.unknown import no_option
 
 KAFKA = "kafka."
@@ -38,14 +38,14 @@ def check_kafka_names(names: Iterable[str]) -> None:
     """Raise ConfigError for options that Kafka doesn't have, or queries don't use. Names are without `kafka.`."""
     mistakes = Mistakes()
     for name in names:
-        if refused := refusal(name, "query"):
+        if refused := why_refused(name, "query"):
             mistakes.add(f"{KAFKA}{in_spark_names(refused)}")
         elif name not in KAFKA_NAMES:
             mistakes.add(no_option(name, KAFKA_NAMES, prefix=KAFKA))
     mistakes.raise_all()
 
 
-def explained(error: ConfigError, kafkas: Collection[str]) -> ConfigError:
+def spark_error(error: ConfigError, kafkas: Collection[str]) -> ConfigError:
     """An error about the options of a consumer or a producer, as users of Spark know them."""
     return ConfigError(*(_explained(one, kafkas) for one in error.mistakes))
 

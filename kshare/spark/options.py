@@ -18,12 +18,12 @@ from kshare.client.kafka_names import KAFKA_NAMES, parse_option
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
 from kshare.options.mistakes import Mistakes
-from kshare.options.refusals import refusal
+from kshare.options.refusals import why_refused
 from kshare.options.unknown import no_option
 from kshare.spark.journal.settings import JournalSettings
-from kshare.spark.option_names import KAFKA, check_kafka_names, explained
+from kshare.spark.option_names import KAFKA, check_kafka_names, spark_error
 from kshare.spark.splitting import TaskLimits
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 
 Settle = Literal["sink", "checkpoint", "journal"]
 
@@ -265,7 +265,7 @@ _LENT = {
 
 
 def _take(name: str, original: str, value: str, values: dict[str, Any], is_streaming: bool) -> None:
-    if refused := refusal(name, "source"):
+    if refused := why_refused(name, "source"):
         raise ConfigError(refused)
     option = _KNOWN.get(name)
     if option is None:
@@ -288,7 +288,7 @@ def _field_meant(name: str) -> str:
     """The field of the option that is given, or that seems to be meant by a name that is refused or unknown."""
     if name in _MEANT:
         return _MEANT[name]
-    known = nearest(name, _KNOWN)
+    known = nearest_name(name, _KNOWN)
     return _KNOWN[known].field if known else ""
 
 
@@ -331,7 +331,7 @@ def _consumer(kafkas: dict[str, Any], values: dict[str, Any], attempted: Collect
     try:
         config = ConsumerConfig.make(None, {**usable, **named}, meant)
     except ConfigError as error:
-        mistakes.add(*explained(error, kafkas).mistakes)
+        mistakes.add(*spark_error(error, kafkas).mistakes)
         wrong = {one.split()[0] for one in error.mistakes}
     for name, value in usable.items():
         with suppress(ConfigError):  # it has been found above

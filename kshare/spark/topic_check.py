@@ -14,7 +14,7 @@ from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 
 GRACE_S = 5.0
 """How long a query waits at its start: brokers learn of a new topic a little after it was created."""
@@ -55,7 +55,7 @@ async def _similar(router: Router, missing: Sequence[str]) -> str:
         names = [topic.topic for topic in await list_topics(router, with_internal=False)]
     except KshareError:
         return ""
-    near = [name for one in missing if (name := nearest(one, names))]
+    near = [name for one in missing if (name := nearest_name(one, names))]
     return f". Did you mean {' and '.join(near)}?" if near else ""
 
 

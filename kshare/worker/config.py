@@ -27,7 +27,7 @@ from kshare.net.settings import NetSettings
 from kshare.options.checks import require_number
 from kshare.options.mistakes import Mistakes
 from kshare.options.refusals import refused_names
-from kshare.wording import nearest, suggestion
+from kshare.wording import nearest_name, suggestion
 from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
 from kshare.worker.handlers.options import (
@@ -209,7 +209,7 @@ def _read_toml(path: Path, mistakes: Mistakes) -> _Layer:
     wrong = Mistakes()
     table = whole.get("worker")
     if not isinstance(table, dict):
-        near = nearest("worker", whole)
+        near = nearest_name("worker", whole)
         hint = f"did you mean that by [{near}]?" if near else "its options are expected there"
         wrong.add(f"there is no table [worker]: {hint}")
         table = {}
@@ -269,7 +269,7 @@ def _read_environment(environ: Mapping[str, str], mistakes: Mistakes) -> _Layer:
     for variable, text in environ.items():
         if not variable.startswith(VARIABLE_PREFIX):
             continue
-        name = known.get(variable) or known.get(nearest(variable, known), "")
+        name = known.get(variable) or known.get(nearest_name(variable, known), "")
         layer.attempted.add(name)
         if variable not in known:
             mistakes.add(f"there is no option {variable}{_hint(variable, known)}")

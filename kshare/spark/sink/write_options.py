@@ -12,11 +12,11 @@ from typing import Any
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
 from kshare.options.mistakes import Mistakes
-from kshare.options.refusals import refusal
+from kshare.options.refusals import why_refused
 from kshare.options.unknown import no_option
 from kshare.producer.config import producer_settings
 from kshare.producer.settings import WriterSettings
-from kshare.spark.option_names import KAFKA, explained
+from kshare.spark.option_names import KAFKA, spark_error
 
 _SERVERS = "kafka.bootstrap.servers"
 _TRANSACTION_S = 300.0
@@ -56,7 +56,7 @@ class WriteOptions:
             elif name in _NAMES:
                 values[name] = value.strip()
             elif name not in _OF_SPARK:
-                mistakes.add(refusal(original, "sink") or _no_option(original))
+                mistakes.add(why_refused(original, "sink") or _no_option(original))
         marker_topic = values.get("exactlyoncetopic")
         if marker_topic is not None and not is_streaming:
             mistakes.add(
@@ -85,7 +85,7 @@ def _producer(kafkas: dict[str, Any], *, is_exactly_once: bool) -> tuple[NetSett
     try:
         settings = producer_settings(None, kafkas)
     except ConfigError as error:
-        for one in explained(error, kafkas).mistakes:
+        for one in spark_error(error, kafkas).mistakes:
             mistakes.add(one.replace("or None, not", "or none, not"))
     mistakes.raise_all()
     return settings

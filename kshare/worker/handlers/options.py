@@ -15,10 +15,10 @@ from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
 from kshare.options.checks import require_flag, require_number, require_seconds, require_whole
 from kshare.options.mistakes import Mistakes
-from kshare.options.refusals import refusal
+from kshare.options.refusals import why_refused
 from kshare.options.unknown import no_option
 from kshare.protocol.topic_names import require_topic_name
-from kshare.wording import nearest
+from kshare.wording import nearest_name
 from kshare.worker.handlers.inspection import RunsIn
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.adaptive import Adaptive
@@ -200,7 +200,7 @@ def checkable(
     names = HandlerOptions.__dataclass_fields__
     others = () if is_batch else _OF_BATCHES
     wrong = [*wrong, *others, *(name for name in options if name not in names)]
-    meant = {nearest(name, names) for name in wrong}
+    meant = {nearest_name(name, names) for name in wrong}
     return {
         name: value
         for name, value in options.items()
@@ -216,7 +216,7 @@ def check_names(options: Iterable[str], *, is_batch: bool = True) -> None:
         if name in _OF_BATCHES and not is_batch:
             mistakes.add(f"{name} is for batch handlers: write batch_handler, or leave it out")
         elif name not in names:
-            mistakes.add(refusal(name, "handler") or no_option(name, names, sorted(names)))
+            mistakes.add(why_refused(name, "handler") or no_option(name, names, sorted(names)))
     mistakes.raise_all()
 
 
@@ -227,6 +227,6 @@ def check_connection_names(options: Iterable[str]) -> None:
     for name in options:
         if name in CONNECTION_OPTIONS or name in CONSUMER_OPTIONS or dotted(name) in KAFKA_NAMES:
             continue
-        known = ours if nearest(name, ours) else KAFKA_NAMES
-        mistakes.add(refusal(name, "handler") or no_option(name, known))
+        known = ours if nearest_name(name, ours) else KAFKA_NAMES
+        mistakes.add(why_refused(name, "handler") or no_option(name, known))
     mistakes.raise_all()
