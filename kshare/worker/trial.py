@@ -202,8 +202,7 @@ class _TrialRun:
             delay = decision.delay
         if decision.is_again and delivery.context is not None:
             delay = (delivery.context.due_ms - self._now_ms) / 1000
-        is_open = delay is not None or decision.outcome is RecordOutcome.FILTERED
-        is_attempt = not is_open or (decision.counts and not decision.apart)
+        is_attempt = decision.outcome is RecordOutcome.RELEASED or (decision.counts and not decision.apart)
         return Trial(
             decision=decision,
             error=self._errors.get(delivery),

@@ -274,8 +274,14 @@ class Delivery:
 
     def accept_after_handler(self) -> None:
         """Accept the record, now that its handler has ended and its results are written."""
-        self.decision = None
-        self._accept()
+        if self.moved_to is None:
+            self.record.accept()
+        self.decision = ACCEPT
+
+    @property
+    def is_done_with(self) -> bool:
+        """Whether it is settled, lost, or held for another attempt."""
+        return self.decided is not None and self.decided.outcome is not RecordOutcome.KEPT
 
     def next_attempt(self, *, counts: bool) -> Delivery:
         """The same delivery by the broker, for another call of its handler."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kshare.worker.rules.decision import RELEASE, Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts, MovedRun
 from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import hold, wait
+from kshare.worker.rules.waiting import hold
 
 _LOOK_AGAIN_S = 5.0
 _AGAIN_S = 1.0
@@ -39,7 +39,14 @@ RUN_UNKNOWN = Rule(
     "it is such a copy, and the retry topic can't be read",
     f"held for {_LOOK_AGAIN_S:g} s",
     lambda facts: facts.run is MovedRun.UNKNOWN,
-    lambda facts: wait(facts, _LOOK_AGAIN_S, counts=False),
+    lambda facts: hold(_LOOK_AGAIN_S, counts=False),
+)
+RUN_BACK = Rule(
+    "copy of a run",
+    "it is the copy of a run that was moved, and its handler hasn't failed here",
+    "released; at its last delivery moved: an identical copy",
+    lambda facts: facts.may_be_over,
+    lambda facts: COPY_AGAIN if facts.is_last_delivery else RELEASE,
 )
 NOT_DUE = Rule(
     "not due",

@@ -56,7 +56,7 @@ class Decision(NamedTuple):
     delay: float = 0.0
     """HELD and MOVED: seconds until the next attempt, which any worker may make if it is moved."""
     counts: bool = False
-    """HELD and MOVED: whether this was an attempt. ACCEPTED: whether its handler has done it."""
+    """Whether this was an attempt. ACCEPTED: whether its handler has done it."""
     reason: str = ""
     """DEAD_LETTER and REJECTED: what the dead letter says."""
     error: BaseException | None = None

@@ -54,6 +54,8 @@ class Facts:
     apart = 0
     """And how many times in a row it was moved by then because its deliveries ended without a result."""
     run = MovedRun.NONE
+    is_of_run = False
+    """It is the copy of a run that was moved."""
     tiers: RetryTopics | None = None
     """The retry topics for copies of it, if there are any."""
     pending: Decision | None = None
@@ -75,7 +77,8 @@ class Facts:
 
     @property
     def age_s(self) -> float:
-        return max(0.0, (self.now_ms - self.timestamp) / 1000)
+        """0 for a record without a timestamp."""
+        return max(0.0, (self.now_ms - self.timestamp) / 1000) if self.timestamp >= 0 else 0.0
 
     @property
     def is_waiting_copy(self) -> bool:
@@ -102,6 +105,11 @@ class Facts:
     is_too_large = False
     """The topic doesn't take it."""
 
+    @property
+    def may_be_over(self) -> bool:
+        """Whether it stands for a run that may go on, or be over: only later copies in the retry topic say so."""
+        return self.is_of_run and not self.has_past
+
     # --- the call of its handler
 
     call: RunResult | None = None
@@ -120,6 +128,8 @@ class Facts:
     """Whether a failure counts as an attempt."""
     next_delay: float | None = None
     """After a failure: the delay of the retry policy, None if it gives up."""
+    has_unwritten = False
+    """It has published results that aren't written."""
     keeps = False
     """It is cancelled, and tried again here."""
 

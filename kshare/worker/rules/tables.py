@@ -48,6 +48,12 @@ def when_returned(chosen: Decision | None) -> Decision | None:
     return _DONE if chosen is None or chosen.outcome is RecordOutcome.ACCEPTED else None
 
 
+def _was_accepted(facts: Facts) -> bool:
+    if facts.call is not RunResult.CANCELLED or not chose(facts, RecordOutcome.ACCEPTED):
+        return False
+    return not facts.is_in_hand or (facts.is_moved and not facts.has_unwritten)
+
+
 def _is_lost(facts: Facts) -> bool:
     if facts.call is RunResult.FAILED:
         return not facts.is_in_hand
@@ -64,6 +70,7 @@ HANDING_BACK = (
     ),
     copy_rules.UNWRITTEN,
     copy_rules.NOT_DUE_BACK,
+    copy_rules.RUN_BACK,
     Rule(
         "remembered",
         "there are retry topics, and it has had attempts here or waits for one, or this was its last delivery",
@@ -118,11 +125,7 @@ AFTER_CALL = (
         "accepted before",
         "its handler had accepted it before it was cancelled",
         "accepted",
-        lambda facts: (
-            facts.call is RunResult.CANCELLED
-            and not facts.is_in_hand
-            and chose(facts, RecordOutcome.ACCEPTED)
-        ),
+        _was_accepted,
         lambda facts: ACCEPT,
     ),
     Rule(
@@ -177,6 +180,7 @@ MAKING_WAY = (
         lambda facts: facts.pending is not None,
         lambda facts: KEEP._replace(pending=facts.pending),
     ),
+    copy_rules.RUN_BACK,
     Rule(
         "moved",
         "there are retry topics",
@@ -302,4 +306,5 @@ def must_be_copied(facts: Facts) -> bool:
     if facts.pending is not None:
         return True
     has_past = facts.due_in_s > 0 or facts.has_past
-    return not facts.is_waiting_copy and facts.tiers is not None and has_past
+    is_copy = facts.is_waiting_copy or facts.may_be_over
+    return not is_copy and facts.tiers is not None and has_past

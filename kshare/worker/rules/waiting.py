@@ -30,7 +30,7 @@ def give_up(facts: Facts, reason: str, error: BaseException | None = None) -> De
     """With a dead letter, if the handler has a topic or a function for them."""
     has_dead_letters = facts.options.dead_letters is not None
     outcome = RecordOutcome.DEAD_LETTER if has_dead_letters else RecordOutcome.REJECTED
-    return Decision(outcome, reason=reason, error=error)
+    return Decision(outcome, counts=facts.call is not None, reason=reason, error=error)
 
 
 def without_result(deliveries: int) -> str:

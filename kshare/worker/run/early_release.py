@@ -50,7 +50,7 @@ class EarlyRelease:
     async def _give_back(self, until: float) -> None:
         """Handlers may finish as long as there is time. What is cancelled then has used up a delivery."""
         await self._slots_idle(until)
-        self._slots.cancel_all()
+        self._slots.cancel_handlers()  # not what is being settled: that would be done twice
         await self._slots_idle(until + self._limits.give_back_s / 4)
         executor = self._pipeline.executor
         waiting = [*self._pipeline.queue.take_all()]

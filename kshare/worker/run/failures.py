@@ -29,8 +29,8 @@ class HandlerFailures:
         self._summary = summary
         self._random = new_random()
 
-    def note(self, delivery: Delivery, error: Exception, facts: Facts) -> None:
-        """Count and log the failure, and add what follows from it to the facts."""
+    def note(self, delivery: Delivery, error: Exception, facts: Facts, *, is_told: bool) -> None:
+        """Count and log the failure, and add what follows from it to the facts. `is_told`: `on_error` was called."""
         self._counts.failed += 1
         self._summary.records(
             logging.WARNING,
@@ -45,7 +45,8 @@ class HandlerFailures:
         )
         fields = {"group": delivery.group, "handler": self._route.name, **log_fields(delivery)}
         log.debug("handler %s failed for %r", self._route.name, delivery, exc_info=error, extra=fields)
-        self._tell(delivery, error)
+        if not is_told:
+            self._tell(delivery, error)
         facts.chosen = delivery.decision
         facts.error_name = exception_name(error)
         facts.is_payload_error = isinstance(error, PayloadError)

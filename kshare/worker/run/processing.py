@@ -16,6 +16,7 @@ from anyio.lowlevel import checkpoint
 
 from kshare.client.record import lost_spans_of
 from kshare.errors import AcknowledgeError, InProgress, KshareError
+from kshare.options.checks import is_number
 from kshare.summary_log import SummaryLog
 from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.functions.concurrently import for_each
@@ -26,7 +27,7 @@ from kshare.worker.queue.work_queue import Item, WorkQueue
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.records.results import BatchResults, Result
 from kshare.worker.rules import tables
-from kshare.worker.rules.decision import RecordOutcome, RunResult
+from kshare.worker.rules.decision import Decision, RecordOutcome, RunResult
 from kshare.worker.rules.facts import Facts, MovedRun
 from kshare.worker.rules.retry import LONGEST_DELAY_S
 from kshare.worker.run.admission import Admission
@@ -124,9 +125,15 @@ class Processing:
         whole = slot.batch
         assert whole is not None, "collected before"
         slot.is_settling = True
+        decided: list[tuple[Delivery, Decision]] = []
         for delivery in [*whole]:
-            if not await self._may_join(slot, delivery):
-                self._leave_out(whole, delivery)
+            if not await self._may_join(slot, delivery, decided):
+                whole.remove(delivery)
+                if not decided or decided[-1][0] is not delivery:
+                    self.leave_lane(delivery)
+        await for_each(decided, self._carry_out)
+        for delivery, _ in decided:
+            self.leave_lane(delivery)
         for delivery in [*whole]:
             if not self._has_lock(delivery):
                 self._leave_out(whole, delivery)
@@ -144,10 +151,18 @@ class Processing:
         finally:
             error = None  # its traceback has this frame
 
-    async def _may_join(self, slot: Slot, delivery: Delivery) -> bool:
-        """Whether the handler gets it with the batch. If not, it was settled, or is held."""
+    async def _may_join(
+        self, slot: Slot, delivery: Delivery, decided: list[tuple[Delivery, Decision]]
+    ) -> bool:
+        """Whether the handler gets it with the batch. If not, it was settled, or is held, or is added to `decided`:
+        what has to be written is written for all of the batch at once."""
         try:
-            if not await self._is_to_be_called(delivery):
+            decision = await self._before_call(delivery)
+            if decision is not None and decision.outcome in _AT_ONCE:
+                await self._executor.carry_out(delivery, decision)
+            elif decision is not None:
+                decided.append((delivery, decision))
+            if decision is not None:
                 return False
             self._caller.decode(delivery)
         except Exception as error:
@@ -191,8 +206,18 @@ class Processing:
 
     # --- before the call
 
+    async def _carry_out(self, delivery: Delivery, decision: Decision) -> None:
+        await self._executor.carry_out(delivery, decision)
+
     async def _is_to_be_called(self, delivery: Delivery) -> bool:
         """If not, the record was settled, moved, or is held."""
+        decision = await self._before_call(delivery)
+        if decision is not None:
+            await self._executor.carry_out(delivery, decision)
+        return decision is None
+
+    async def _before_call(self, delivery: Delivery) -> Decision | None:
+        """What becomes of the record without its handler; None if that is to be called."""
         rules = self._rules_of_new if delivery.is_new else tables.BEFORE_CALL
         if rules:
             facts = self._executor.facts(delivery)
@@ -202,13 +227,12 @@ class Processing:
                 facts.wants = partial(self._is_selected, self._only, delivery)
             decision = tables.before_call(facts, rules)
             if decision is not None:
-                await self._executor.carry_out(delivery, decision)
-                return False
+                return decision
         if self._lane_of is not None:
             lane = self._lane_of(delivery.record)
             require_ended(self._lane_of, lane, "order")
             hash(lane)  # if that fails, it isn't in order, so it fails too
-        return True
+        return None
 
     @staticmethod
     def _is_selected(only: Callable[[Delivery], bool], delivery: Delivery) -> bool:
@@ -239,13 +263,20 @@ class Processing:
         return False
 
     async def move_away(self, delivery: Delivery) -> None:
-        """Move a record that was delivered too often, without its handler."""
+        """Move a record that was delivered too often, without its handler. If the limit was raised meanwhile, or a
+        function of the user's raises, a slot processes it."""
         try:
             is_called = await self._is_to_be_called(delivery)
         except AcknowledgeError as problem:
             self._executor.on_lost(delivery, problem)
-        else:
-            assert not is_called, "it was delivered too often"
+            return
+        except BaseException as problem:
+            if not is_failure(problem):
+                raise
+            is_called = True  # which raises again, where that is handled
+        if is_called:
+            self._queue.put(delivery)
+            self._host.wake()
 
     # --- after the call
 
@@ -292,17 +323,17 @@ class Processing:
         await until_moved(delivery)
         await self._raised(delivery, error)
 
-    async def _raised(self, delivery: Delivery, error: Exception) -> None:
+    async def _raised(self, delivery: Delivery, error: Exception, *, is_told: bool = False) -> None:
+        """`is_told`: `on_error` was called for this run before. It may not decide a second time, as its decision may be
+        what has failed."""
         facts = self._executor.facts(delivery)
         facts.call, facts.error = RunResult.FAILED, error
         if isinstance(error, InProgress) and delivery.decision is None:
             # Another member is processing a copy of it: this is neither a failure nor a success.
             facts.call = RunResult.POSTPONED
-            facts.postponed_s = min(
-                max(0.0, error.retry_after), LONGEST_DELAY_S
-            )  # 0 if a store has made it NaN
+            facts.postponed_s = _pause_of(error)
         elif facts.is_in_hand or delivery.is_accepted:
-            self._failures.note(delivery, error, facts)
+            self._failures.note(delivery, error, facts, is_told=is_told)
         decision = tables.after_call(facts)
         if decision.outcome is RecordOutcome.ACCEPTED and await self._has_raised_again(delivery):
             return
@@ -316,7 +347,7 @@ class Processing:
         try:
             await self._write_results([delivery])
         except KshareError as problem:
-            await self._raised(delivery, problem)
+            await self._raised(delivery, problem, is_told=True)
             return True
         delivery.decision = None  # it is accepted now
         return False
@@ -346,6 +377,7 @@ class Processing:
         facts = self._executor.facts(delivery)
         facts.call, facts.keeps = RunResult.CANCELLED, keeps
         facts.is_lock_lost = _is_lock_lost(delivery, facts)
+        facts.has_unwritten = delivery.has_unwritten
         await self._executor.carry_out(delivery, tables.after_call(facts))
 
     # --- slots
@@ -367,7 +399,8 @@ class Processing:
         """The slot was cancelled."""
         going = slot.timed_out or self.deliveries_of(slot)
         if not slot.is_given_up:
-            await for_each([(delivery, slot.keeps) for delivery in going], self.settle_cancelled)
+            left = [(delivery, slot.keeps) for delivery in going if not delivery.is_done_with]
+            await for_each(left, self.settle_cancelled)
         for delivery in going:
             self._queue.note_ended(delivery)
             self.leave_lane(delivery)
@@ -405,6 +438,17 @@ async def unless_cancelled(slot: Slot) -> None:
     """A handler that was cancelled may return all the same: its record isn't accepted."""
     if slot.is_cancelled or is_worker_cancelled():
         await checkpoint()
+
+
+_AT_ONCE = (RecordOutcome.FILTERED, RecordOutcome.SUPERSEDED)
+"""Decisions that are carried out without waiting for anything."""
+_PAUSE_S = 1.0
+
+
+def _pause_of(error: InProgress) -> float:
+    """For how long it says that the record has to wait. It may be a user's own, with anything in it."""
+    pause = error.retry_after
+    return min(pause, LONGEST_DELAY_S) if is_number(pause) and pause >= 0 else _PAUSE_S
 
 
 def _is_lock_lost(delivery: Delivery, facts: Facts) -> bool:

@@ -170,12 +170,6 @@ class Slots:
         """How many are settling what their handler has left."""
         return sum(slot.is_settling or slot.has_ended for slot in self.all)
 
-    def cancel_all(self) -> None:
-        """Cancel all handlers that are running, and what is being settled."""
-        for slot in self.all:
-            if slot.current is not None:
-                slot.cancel()
-
     def cancel_handlers(self) -> int:
         """Cancel all handlers that are running; return how many.
 

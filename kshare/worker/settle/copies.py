@@ -36,7 +36,7 @@ from kshare.worker.records.headers import (
     own_bytes,
     truncation_header,
 )
-from kshare.worker.rules.decision import Decision
+from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.settle.bounded_writes import BoundedWrites
 from kshare.worker.settle.keep_calls import KeepCalls
@@ -111,18 +111,19 @@ class Copies:
                 self._settle(record.accept, delivery)
         return written
 
-    async def move_to_dead_letters(self, delivery: Delivery, decision: Decision) -> bool:
-        """Returns False if nothing was settled, because the dead letter couldn't be written, or kept by the user's
-        function. Without a topic for dead letters, the record is just rejected."""
+    async def move_to_dead_letters(self, delivery: Delivery, decision: Decision) -> RecordOutcome | None:
+        """Returns what has become of it: None if nothing was settled, because the dead letter couldn't be written, or
+        kept by the user's function. Without a topic for dead letters, the record is just rejected."""
         message, error = decision.reason, decision.error
         if error is not None and message_of(error) not in ("", shortened(message)):
             message = f"{message}: {message_of(error)}"  # not in the log, which counts lines by what they say
         if callable(self._dead_letters):
-            return await self._hand_over(self._dead_letters, delivery, message)
+            is_kept = await self._hand_over(self._dead_letters, delivery, message)
+            return RecordOutcome.DEAD_LETTER if is_kept else None
         if self._dead_letters is None:
             self._settle(delivery.record.reject, delivery)
-            return True
-        context = self._context(delivery, 0, counts=True, error=error)
+            return RecordOutcome.REJECTED
+        context = self._context(delivery, 0, counts=decision.counts, error=error)
         headers = [
             *delivery.headers,
             *dead_letter_headers(context, delivery.delivery_count, message, error, self._handler),
@@ -133,7 +134,8 @@ class Copies:
                 return await self._settle_oversized(self._dead_letters, delivery, headers)
             if written is Written.YES:
                 self._settle_dead(delivery)
-        return written is Written.YES
+                return RecordOutcome.DEAD_LETTER
+        return None
 
     def _settle_dead(self, delivery: Delivery) -> None:
         """Its dead letter is written."""
@@ -141,8 +143,10 @@ class Copies:
         would_be_two = self._limits.writes_dead_letters
         self._settle(delivery.record.accept if would_be_two else delivery.record.reject, delivery)
 
-    async def _settle_oversized(self, topic: str, delivery: Delivery, headers: list[Header]) -> bool:
-        """The topic doesn't take the dead letter: do what the user has chosen. Returns False if nothing was settled."""
+    async def _settle_oversized(
+        self, topic: str, delivery: Delivery, headers: list[Header]
+    ) -> RecordOutcome | None:
+        """The topic doesn't take the dead letter: do what the user has chosen. Returns None if nothing was settled."""
         fields = log_fields(delivery)
         if self._oversized == "reject":
             cause = (
@@ -151,7 +155,7 @@ class Copies:
             )
             self._log.event(logging.ERROR, cause, repr(delivery), fields)
             self._settle(delivery.record.reject, delivery)
-            return True
+            return RecordOutcome.REJECTED
         size = len(delivery.value or b"") if self._oversized == "truncate" else 0
         headers = [*headers, truncation_header(size)]
         while size:
@@ -161,15 +165,15 @@ class Copies:
                 cause = f"dead letters were cut, because they are too large for topic {topic}"
                 self._log.event(logging.WARNING, cause, repr(delivery), fields)
                 self._settle_dead(delivery)
-                return True
+                return RecordOutcome.DEAD_LETTER
             if written is Written.NO:
-                return False
+                return None
         cause = (
             f"dead letters are too large for topic {topic}, and their records are held: raise its max.message.bytes, "
             'or set oversized_dead_letters to "reject" or "truncate"'
         )
         self._log.event(logging.ERROR, cause, repr(delivery), fields)
-        return False
+        return None
 
     async def _hand_over(self, keep: DeadLetterFunction, delivery: Delivery, message: str) -> bool:
         """Let the user's function keep it. Like a handler, it may be cancelled: then nothing is settled."""

@@ -75,6 +75,7 @@ class Executor:
         if (context := delivery.context) is not None:
             facts.copy_due_ms, facts.copy_attempts = context.due_ms, context.attempts
             facts.apart, facts.unfinished = context.apart, context.unfinished
+            facts.is_of_run = bool(context.run)
         if delivery.moved_to is not None:
             facts.is_moved = True
         elif not is_held(delivery):
@@ -121,12 +122,12 @@ class Executor:
             if following is None:
                 break
             decision = following
-        assert delivery.decided is not None, "done"
+        if delivery.decided is None or not delivery.is_done_with:
+            delivery.decided = decision
         return delivery.decided.outcome
 
     async def _do(self, delivery: Delivery, decision: Decision) -> Decision | None:
         """Returns what is to be done instead, because a copy couldn't be written."""
-        delivery.decided = decision
         match decision.outcome:
             case RecordOutcome.HELD:
                 self._hold(delivery, decision)
@@ -187,11 +188,13 @@ class Executor:
 
     async def _give_up(self, delivery: Delivery, decision: Decision) -> Decision | None:
         began = self._clock()
-        if not await self._copies.move_to_dead_letters(delivery, decision):
+        became = await self._copies.move_to_dead_letters(delivery, decision)
+        if became is None:
             return self._not_written(delivery, decision, Written.NO)
+        delivery.decided = decision._replace(outcome=became)
         self._counts.dead += 1
-        self._watch.settled(decision.outcome, delivery, decision.error or decision.reason, began)
-        self._log_given_up(delivery, decision.reason)
+        self._watch.settled(became, delivery, decision.error or decision.reason, began)
+        self._log_given_up(delivery, became, decision.reason)
         return None
 
     def _not_written(self, delivery: Delivery, failed: Decision, written: Written) -> Decision:
@@ -265,11 +268,11 @@ class Executor:
 
     # --- the log
 
-    def _log_given_up(self, delivery: Delivery, reason: str) -> None:
+    def _log_given_up(self, delivery: Delivery, became: RecordOutcome, reason: str) -> None:
         kept = self._options.dead_letters
         cause = (
             "rejected"
-            if kept is None
+            if became is RecordOutcome.REJECTED
             else f"dead letters in {kept}"
             if isinstance(kept, str)
             else "dead letters"

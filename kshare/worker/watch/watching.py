@@ -114,8 +114,9 @@ class _Watched:
 def _result_of(run: HandlerRun, error: BaseException | None) -> RunResult:
     # Whatever a cancelled handler returns or raises, it doesn't count.
     is_cancelled = any(delivery.is_cancelled for delivery in run.deliveries)
-    if is_cancelled or (error is not None and not isinstance(error, Exception)):
+    if is_cancelled or (error is not None and not is_failure(error)):
         return RunResult.CANCELLED
     if error is None:
         return RunResult.RETURNED
-    return RunResult.POSTPONED if isinstance(error, InProgress) else RunResult.FAILED
+    is_postponed = isinstance(error, InProgress) and not any(one.is_settled for one in run.deliveries)
+    return RunResult.POSTPONED if is_postponed else RunResult.FAILED

@@ -94,8 +94,11 @@ def test_every_rule_decides_somewhere() -> None:
             },
         ),
         (tables.AFTER_CALL, {**CALLS, "is_payload_error": (True, False)}),
-        (tables.HANDING_BACK, {**RECORDS, "is_in_hand": (True, False), "due_in_s": (0.0, 1.0)}),
-        (tables.MAKING_WAY, {**RECORDS, "is_in_hand": (True, False)}),
+        (
+            tables.HANDING_BACK,
+            {**RECORDS, "is_in_hand": (True, False), "due_in_s": (0.0, 1.0), "is_of_run": (True, False)},
+        ),
+        (tables.MAKING_WAY, {**RECORDS, "is_in_hand": (True, False), "is_of_run": (True, False)}),
         (
             tables.NOT_WRITTEN,
             {
@@ -148,7 +151,7 @@ def test_what_is_cancelled_is_neither_given_up_nor_counted() -> None:
 def test_attempts_are_counted_only_after_a_failure_that_counts() -> None:
     for situation in situations(**CALLS):
         decision = tables.after_call(facts_of(**situation))
-        if decision.counts and decision.outcome is not RecordOutcome.ACCEPTED:
+        if decision.counts and decision.outcome in (RecordOutcome.HELD, RecordOutcome.MOVED):
             assert situation["call"] is RunResult.FAILED
             assert situation["is_attempt"]
             assert situation["chosen"] is None
@@ -177,6 +180,25 @@ def test_a_copy_that_is_not_confirmed_settles_nothing_while_the_record_can_be_ke
         facts = facts_of(failed=failed, delivery_count=deliveries, tiers=TIERS, dead_letters="dead")
         decision = tables.not_written(facts)
         assert (decision.outcome, decision.pending) == (RecordOutcome.HELD, failed)
+
+
+@pytest.mark.parametrize(("delivery_count", "outcome"), [(1, "released"), (5, "moved")])
+def test_a_copy_of_a_run_stays_one(delivery_count: int, outcome: str) -> None:
+    """Moved as another record, it would be processed again although the run is over."""
+    facts = facts_of(
+        is_of_run=True, tiers=TIERS, due_in_s=5.0, delivery_count=delivery_count, **copy(attempts=1)
+    )
+    facts.attempt = 2
+    decisions = [tables.hand_back(facts), tables.make_way(facts)]
+    assert [decision.outcome for decision in decisions] == [outcome] * 2
+    assert [decision.is_again for decision in decisions] == [outcome == "moved"] * 2
+    assert not tables.must_be_copied(facts)
+
+
+@pytest.mark.parametrize("has_unwritten", [False, True])
+def test_a_moved_run_that_has_accepted_its_record_is_over(has_unwritten: bool) -> None:
+    facts = facts_of(call=RunResult.CANCELLED, chosen=ACCEPT, is_moved=True, has_unwritten=has_unwritten)
+    assert tables.after_call(facts).outcome == ("released" if has_unwritten else "accepted")
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,16 @@ class Runs(WorkerObserver):
 
 
 class FakeDelivery:
-    def __init__(self, *, is_cancelled: bool = False) -> None:
+    def __init__(self, *, is_cancelled: bool = False, is_settled: bool = False) -> None:
         self.is_cancelled = is_cancelled
+        self.is_settled = is_settled
 
 
 def delivery(**fields: Any) -> Delivery:
     return cast("Delivery", FakeDelivery(**fields))
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("error", "is_cancelled", "result"),
     [
@@ -42,11 +44,12 @@ def delivery(**fields: Any) -> Delivery:
         (ValueError(), False, RunResult.FAILED),
         (InProgress("elsewhere", retry_after=1), False, RunResult.POSTPONED),
         (KeyboardInterrupt(), False, RunResult.CANCELLED),
+        (SystemExit(), False, RunResult.FAILED),
         (None, True, RunResult.CANCELLED),
         (ValueError(), True, RunResult.CANCELLED),
     ],
 )
-def test_result_of_a_run(error: BaseException | None, is_cancelled: bool, result: RunResult) -> None:
+async def test_result_of_a_run(error: BaseException | None, is_cancelled: bool, result: RunResult) -> None:
     runs = Runs()
     try:
         with Watch([runs], "ship", "g").run([delivery(is_cancelled=is_cancelled)]):
@@ -70,3 +73,14 @@ def test_without_observers_nothing_is_created() -> None:
     watch = Watch()
     assert not watch.is_on
     assert watch.run([]) is watch.run([])
+
+
+@pytest.mark.anyio
+async def test_a_record_that_is_decided_is_not_postponed() -> None:
+    runs = Runs()
+    with (
+        pytest.raises(InProgress),
+        Watch([runs], "ship", "g").run([delivery(is_settled=True)]),
+    ):
+        raise InProgress("elsewhere", retry_after=1)
+    assert [run.result for run in runs.ended] == [RunResult.FAILED]
