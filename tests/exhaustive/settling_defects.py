@@ -47,7 +47,7 @@ def unconfirmed_copies_count_as_written() -> Any:
 def records_are_rejected_before_their_dead_letter() -> Any:
     original = Copies.move_to_dead_letters
 
-    async def move(self: Copies, delivery: Delivery, *arguments: Any) -> bool:
+    async def move(self: Copies, delivery: Delivery, *arguments: Any) -> Any:
         delivery.record.reject()
         return await original(self, delivery, *arguments)
 
