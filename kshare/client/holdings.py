@@ -254,6 +254,7 @@ class Holdings:
         self._is_stalled = False
         while self._waiting:
             pending = self._waiting.pop(0)
+            self._skip_known(pending)
             # Don't decode what was released or lost meanwhile.
             batch = self._open(pending) if pending.lease.undecided else None
             if batch is not None and len(batch) and self._lease_timers.hand_out(lease_of(batch), now):
@@ -261,6 +262,15 @@ class Holdings:
                 self.book.unseen.on_seen(pending.lease.partition)
                 return batch
         return None
+
+    def _skip_known(self, pending: PendingBatch) -> None:
+        """The user may have accepted its records in the session with the former leader, since they were acquired."""
+        lease = pending.lease
+        if lease.delivery_count > 1 and lease.undecided:
+            for older in self.book.older_leases(lease):
+                self._remember(older)
+            if self.memory and pending.verify():
+                self._accept_again(lease)
 
     def _open(self, pending: PendingBatch) -> ShareBatch | None:
         """None if none of its records can be handed out."""

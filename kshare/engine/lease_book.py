@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from weakref import WeakSet
 
 from kshare.engine.commits import Commits
@@ -122,6 +122,16 @@ class LeaseBook:
             self.lease_timers.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
             leases.append(lease)
         self.holder.on_acquired(topic, leases, data, lock_s)
+
+    def older_leases(self, lease: Lease) -> Iterator[Lease]:
+        """Other leases with records of this one: the session with the partition's former leader may still have them,
+        and acknowledgements that have no outcome yet."""
+        for partition_acks in self._sessions:
+            acks = partition_acks.get(lease.partition)
+            if acks is not None:
+                yield from (
+                    older for older in acks.overlapping(lease.first, lease.last) if older is not lease
+                )
 
     def set_limit(self, limit: int) -> None:
         """The caller knows the limit, and looks after last deliveries itself: they aren't logged."""

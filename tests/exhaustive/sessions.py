@@ -23,7 +23,9 @@ from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.client.streams import Inbox, RecordStream
 from kshare.engine.demand import HeldDemand
+from kshare.engine.events import Settled
 from kshare.engine.node_session import NodeSession
+from kshare.engine.reporter import Reporter
 from kshare.engine.request_line import FetchConnection
 from kshare.errors import AcknowledgeError, ConnectionLost
 from kshare.protocol.messages import MetadataResponse
@@ -66,7 +68,8 @@ class Member:
         self.accepted: set[int] = set()
         """What its user has accepted."""
         self.excused: set[int] = set()
-        """Of these, what may come again: the user was told that the lock was lost, or it was lost in time."""
+        """Of these, what may come again: the user was told that the lock was lost, or that the acknowledgement was
+        refused, or it was lost in time."""
         self.seen = 0
         self._loop = loop
         self._gates = gates
@@ -74,7 +77,12 @@ class Member:
         self.links = Links(loop.time)
         timers = LeaseTimers(can_renew=True, max_lease_s=1000.0)
         self.holdings = _Holdings(
-            self, max_records=2, lease_timers=timers, clock=loop.time, suspended=lambda: 0.0
+            self,
+            max_records=2,
+            lease_timers=timers,
+            clock=loop.time,
+            suspended=lambda: 0.0,
+            reporter=Reporter(on_settled=self._on_settled, clock=loop.time),
         )
         self.book = self.holdings.book
         self.inbox = Inbox(lambda: None)
@@ -128,6 +136,11 @@ class Member:
         for node in self.nodes.values():
             node.flush()
         self.book.changed.send()
+
+    def _on_settled(self, settled: Settled) -> None:
+        if settled.error is not None and not settled.is_open:
+            for first, last, _ in settled.ranges():
+                self.excused.update(range(first, last + 1))
 
     def _on_seen(self, record: ShareRecord) -> None:
         offset = record.offset

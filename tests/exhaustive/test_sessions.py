@@ -36,3 +36,28 @@ def test_planted_defects_are_found(plant: Callable[[], Any], problem: str) -> No
     with sessions.modelled(), plant(), pytest.raises(Broken, match=problem) as found:
         explore(lambda: SessionSystem(sizes), most_states=3_000)
     assert found.value.events
+
+
+@pytest.mark.parametrize(
+    "last",
+    [["node 2 responds to A"], ["node 1 responds to A", "node 2 responds to A", "A's user accepts record 1"]],
+)
+def test_what_is_accepted_in_the_session_with_a_former_leader_does_not_come_again(last: list[str]) -> None:
+    """Nothing had come back to tell that the leader has moved, so nobody remembered what was on its way there."""
+    events = [
+        "the connection of A to node 1 is cut, and the node doesn't notice",
+        "a moment passes",
+        "node 1 responds to A",
+        "A's user accepts record 0",
+        *(["A's user accepts record 1"] if len(last) == 1 else last[:1]),
+        "the leader moves",
+        "A hears from metadata who leads",
+        *(last if len(last) == 1 else last[1:]),
+    ]
+    with sessions.modelled():
+        system = SessionSystem(SessionSizes(members=1, records=2, faults=2, releases=0))
+        for event in events:
+            system.do(event)
+        assert [*system.problems()] == []
+        assert system.members[0].accepted == {0, 1}
+        system.close()
