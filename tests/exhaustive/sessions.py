@@ -313,11 +313,8 @@ class SessionSystem:
         elif link.waiting is not None:
             session = self.cluster.sessions[link.node].find(("group", member.name))
             is_asked = session is None or PARTITION in session.partitions
-            if (
-                link.node != self.cluster.leader
-                or session is None
-                or (self.cluster.has_records() and is_asked)
-            ):
+            is_elsewhere = link.node != self.cluster.leader
+            if session is None or (is_asked and (is_elsewhere or self.cluster.has_records())):
                 yield f"node {link.node} responds to the waiting fetch of {member.name}"
             elif link.waiting[1] or not is_asked or self._has_unsent(member, link.node):
                 yield f"the fetch of {member.name} has waited long enough at node {link.node}"
