@@ -115,9 +115,7 @@ async def test_the_linter_reports_the_full_window(fresh_queue: FreshQueue, tmp_p
             with anyio.fail_after(10):
                 while "pinned-window" not in path.read_text():
                     await anyio.sleep(0.1)
-            (line,) = [
-                splitline for splitline in path.read_text().splitlines() if "pinned-window" in splitline
-            ]
+            (line,) = [line for line in path.read_text().splitlines() if "pinned-window" in line]
             assert "truck-7" in line
             assert f"{queue.topic}-0 offset 0" in line
             assert str(count) in line
