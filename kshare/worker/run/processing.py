@@ -127,13 +127,10 @@ class Processing:
         slot.is_settling = True
         decided: list[tuple[Delivery, Decision]] = []
         for delivery in [*whole]:
-            if not await self._may_join(slot, delivery, decided):
-                whole.remove(delivery)
-                if not decided or decided[-1][0] is not delivery:
-                    self.leave_lane(delivery)
-        await for_each(decided, self._carry_out)
-        for delivery, _ in decided:
-            self.leave_lane(delivery)
+            may_join = await self._may_join(slot, delivery, decided)
+            if not may_join and (not decided or decided[-1][0] is not delivery):
+                self._leave_out(whole, delivery)
+        await for_each([(whole, *one) for one in decided], self._carry_out)
         for delivery in [*whole]:
             if not self._has_lock(delivery):
                 self._leave_out(whole, delivery)
@@ -206,8 +203,10 @@ class Processing:
 
     # --- before the call
 
-    async def _carry_out(self, delivery: Delivery, decision: Decision) -> None:
+    async def _carry_out(self, whole: list[Delivery], delivery: Delivery, decision: Decision) -> None:
+        """Until that is done, the record is the batch's: if settling is cancelled, it is handed back."""
         await self._executor.carry_out(delivery, decision)
+        self._leave_out(whole, delivery)
 
     async def _is_to_be_called(self, delivery: Delivery) -> bool:
         """If not, the record was settled, moved, or is held."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 
 from kshare.client.made_records import made_record
@@ -162,6 +164,43 @@ async def test_what_a_slot_has_settled_is_not_settled_again_when_it_is_cancelled
         "held",
         "released",
     ]
+
+
+@pytest.mark.anyio
+async def test_what_a_batch_gives_up_is_handed_back_if_that_is_cancelled() -> None:
+    """All of it at once; and until it is done, the slot has it."""
+    kept: list[int] = []
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        kept.append(delivery.offset)
+        await anyio.sleep_forever()
+
+    async def ship(values: list[bytes]) -> None:
+        raise AssertionError("it isn't called")
+
+    options = HandlerOptions(group="g", dead_letters=keep, dead_letters_after=1.0, batch_size=3)
+    route = Route("ship", ("orders",), inspect_handler(ship, is_batch=True), options, is_batch=True)
+    publisher: Any = None  # nothing is written
+    pipeline = Pipeline(route, publisher, ShareLimits(), Standing(), Clocks(lambda: 0.0, lambda: 1e9))
+    slot = Slot()
+    records = [made_record("orders", b"1", offset=offset, timestamp=1_000) for offset in range(3)]
+    slot.batch = deliveries = [route.deliver(record) for record in records]
+    async with anyio.create_task_group() as tasks:
+        pipeline.keep_calls.tasks = tasks
+        with anyio.CancelScope() as slot.scope:
+            tasks.start_soon(_cancel_when, lambda: len(kept) == 3, slot)
+            await pipeline.processing.batch(slot)
+        assert slot.batch == deliveries
+        await pipeline.processing.cancelled(slot)
+        tasks.cancel_scope.cancel()
+    assert pipeline.counts.cancelled == 3
+    assert all(delivery.is_done_with for delivery in deliveries)
+
+
+async def _cancel_when(condition: Callable[[], bool], slot: Slot) -> None:
+    while not condition():
+        await anyio.sleep(0.001)
+    slot.cancel()
 
 
 @pytest.mark.anyio
