@@ -227,7 +227,7 @@ class _Pages:
         return _to_job(job)
 
     def _render(self, request: Request, template: str, **values: Any) -> Response:
-        """A page that reads the cluster: it isn't loaded again by itself."""
+        """A page that reads the cluster, so it isn't reloaded automatically."""
         return self._console.render(request, template, is_live=False, **values)
 
     def _readers(self, written: Iterable[tuple[str, str | None]]) -> list[str]:

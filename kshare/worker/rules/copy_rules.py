@@ -64,7 +64,9 @@ NOT_DUE_BACK = Rule(
 )
 
 
-def retry_writing(facts: Facts, failed: Decision) -> Decision:
+def retry_writing(facts: Facts) -> Decision:
     """Hold a record whose copy couldn't be written."""
+    failed = facts.failed
+    assert failed is not None, "for a copy that wasn't written"
     delay = min(_AGAIN_LONGEST_S, _AGAIN_S * 2**facts.refusals)
     return hold(delay, counts=False, error=failed.error)._replace(pending=failed)

@@ -60,8 +60,6 @@ class Facts:
     """The retry topics for copies of it, if there are any."""
     pending: Decision | None = None
     """What couldn't be done before: its copy couldn't be written."""
-    pending_s = 0.0
-    """When to try that again, in seconds from now."""
     refusals = 0
     """How often it couldn't be done."""
     is_moved = False

@@ -80,23 +80,20 @@ HANDING_BACK = (
         ),
         lambda facts: Decision(RecordOutcome.MOVED, facts.due_in_s),
     ),
-    Rule(
-        "not at its end",
-        "there are retry topics",
-        "released",
-        lambda facts: facts.tiers is not None,
-        lambda facts: RELEASE,
-    ),
     deliveries.LAST_DELIVERY_BACK,
     Rule("released", "otherwise", "released", lambda facts: True, lambda facts: RELEASE),
 )
 """For records whose handler was cancelled or has released them, and for all that the worker still has when it ends."""
 
 
-def hand_back(facts: Facts) -> Decision:
-    decision = first_decision(HANDING_BACK, facts)
+def _decide(rules: tuple[Rule, ...], facts: Facts) -> Decision:
+    decision = first_decision(rules, facts)
     assert decision is not None, "the last rule always applies"
     return decision
+
+
+def hand_back(facts: Facts) -> Decision:
+    return _decide(HANDING_BACK, facts)
 
 
 AFTER_CALL = (
@@ -217,11 +214,6 @@ def _without_copy(facts: Facts) -> Decision:
     return hold(min(failed.delay, longest), counts=failed.counts and not failed.apart, error=failed.error)
 
 
-def _retry_writing(facts: Facts) -> Decision:
-    assert facts.failed is not None, "for a copy that wasn't written"
-    return copy_rules.retry_writing(facts, facts.failed)
-
-
 NOT_WRITTEN = (
     Rule(
         "abandoned",
@@ -262,7 +254,7 @@ NOT_WRITTEN = (
         "otherwise",
         "held; then the same again, after twice as long each time",
         lambda facts: True,
-        _retry_writing,
+        copy_rules.retry_writing,
     ),
 )
 """For records whose copy wasn't confirmed."""
@@ -271,12 +263,6 @@ NOT_WRITTEN = (
 def before_call(facts: Facts, rules: tuple[Rule, ...] = BEFORE_CALL) -> Decision | None:
     """None if the handler is to be called. `rules`: for new records, those that may stop them."""
     return first_decision(rules, facts)
-
-
-def _decide(rules: tuple[Rule, ...], facts: Facts) -> Decision:
-    decision = first_decision(rules, facts)
-    assert decision is not None, "the last rule always applies"
-    return decision
 
 
 def after_call(facts: Facts) -> Decision:

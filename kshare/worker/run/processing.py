@@ -125,12 +125,10 @@ class Processing:
         whole = slot.batch
         assert whole is not None, "collected before"
         slot.is_settling = True
-        decided: list[tuple[Delivery, Decision]] = []
+        decided: list[tuple[list[Delivery], Delivery, Decision]] = []
         for delivery in [*whole]:
-            may_join = await self._may_join(slot, delivery, decided)
-            if not may_join and (not decided or decided[-1][0] is not delivery):
-                self._leave_out(whole, delivery)
-        await for_each([(whole, *one) for one in decided], self._carry_out)
+            await self._look_at(slot, whole, delivery, decided)
+        await for_each(decided, self._carry_out)
         for delivery in [*whole]:
             if not self._has_lock(delivery):
                 self._leave_out(whole, delivery)
@@ -148,29 +146,36 @@ class Processing:
         finally:
             error = None  # its traceback has this frame
 
-    async def _may_join(
-        self, slot: Slot, delivery: Delivery, decided: list[tuple[Delivery, Decision]]
-    ) -> bool:
-        """Whether the handler gets it with the batch. If not, it was settled, or is held, or is added to `decided`:
-        what has to be written is written for all of the batch at once."""
+    async def _look_at(
+        self,
+        slot: Slot,
+        whole: list[Delivery],
+        delivery: Delivery,
+        decided: list[tuple[list[Delivery], Delivery, Decision]],
+    ) -> None:
+        """Leave it out of the batch if its handler isn't to be called for it. What has to be written is added to
+        `decided` instead, to be written for all of the batch at once."""
         try:
             decision = await self._before_call(delivery)
-            if decision is not None and decision.outcome in _AT_ONCE:
-                await self._executor.carry_out(delivery, decision)
-            elif decision is not None:
-                decided.append((delivery, decision))
-            if decision is not None:
-                return False
-            self._caller.decode(delivery)
+            if decision is None:
+                self._caller.decode(delivery)
+                return
+            if decision.outcome not in _AT_ONCE:
+                decided.append((whole, delivery, decision))
+                return
+            await self._executor.carry_out(delivery, decision)
         except Exception as error:
             await self.failed(slot, delivery, error)
-            return False
         except BaseException as error:
             if not is_failure(error):
                 raise
             await self.failed(slot, delivery, as_failure(error))
-            return False
-        return True
+        self._leave_out(whole, delivery)
+
+    async def _carry_out(self, whole: list[Delivery], delivery: Delivery, decision: Decision) -> None:
+        """Until that is done, the record is the batch's: if settling is cancelled, it is handed back."""
+        await self._executor.carry_out(delivery, decision)
+        self._leave_out(whole, delivery)
 
     def _leave_out(self, whole: list[Delivery], delivery: Delivery) -> None:
         """It was settled, is held, or has lost its lock."""
@@ -202,11 +207,6 @@ class Processing:
             self.leave_lane(delivery)
 
     # --- before the call
-
-    async def _carry_out(self, whole: list[Delivery], delivery: Delivery, decision: Decision) -> None:
-        """Until that is done, the record is the batch's: if settling is cancelled, it is handed back."""
-        await self._executor.carry_out(delivery, decision)
-        self._leave_out(whole, delivery)
 
     async def _is_to_be_called(self, delivery: Delivery) -> bool:
         """If not, the record was settled, moved, or is held."""

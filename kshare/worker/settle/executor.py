@@ -20,6 +20,7 @@ from kshare.worker.rules import tables
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.rules.retry_topics import RetryTopics
 from kshare.worker.settle.copies import Copies, Written
 from kshare.worker.watch.counts import Counts
 from kshare.worker.watch.log_context import log_fields
@@ -70,16 +71,13 @@ class Executor:
         facts.chosen = delivery.decision
         facts.can_renew = self._source.can_renew
         facts.luck = self._random.random()
-        if not (delivery.is_stray or delivery.is_oversized):
-            facts.tiers = self._copies.tiers
+        facts.tiers = self._tiers_of(delivery)
         if (context := delivery.context) is not None:
             facts.copy_due_ms, facts.copy_attempts = context.due_ms, context.attempts
             facts.apart, facts.unfinished = context.apart, context.unfinished
             facts.is_of_run = bool(context.run)
-        if delivery.moved_to is not None:
-            facts.is_moved = True
-        elif not is_held(delivery):
-            facts.is_in_hand = False
+        facts.is_moved = delivery.moved_to is not None
+        facts.is_in_hand = is_open(delivery)
         if delivery.pending is not None:
             facts.pending, facts.refusals = delivery.pending, delivery.refusals
         facts.is_ending, facts.is_abandoned = self.is_ending, self.is_abandoned
@@ -99,7 +97,10 @@ class Executor:
 
     def has_retry_topic(self, delivery: Delivery) -> bool:
         """Whether copies of it may be written to a retry topic."""
-        return self.facts(delivery).tiers is not None
+        return self._tiers_of(delivery) is not None
+
+    def _tiers_of(self, delivery: Delivery) -> RetryTopics | None:
+        return None if delivery.is_stray or delivery.is_oversized else self._copies.tiers
 
     def may_hand_back(self, delivery: Delivery) -> bool:
         """Whether the record may be handed back only because it pins too much, or its attempts are kept in a copy."""
