@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from kshare.client.deserializer_calls import DeserializerContext
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
-    from kshare.events import Settled
+    from kshare.events import Acknowledged
     from kshare.producer.client import Producer
     from kshare.producer.options import ProducerOptions
     from kshare.producer.records import PendingSend, Produced
 
 __all__ = [
     "AcknowledgeError",
+    "Acknowledged",
     "AdminClient",
     "AuthenticationFailed",
     "BrokerError",
@@ -68,7 +69,6 @@ __all__ = [
     "ProducerOptions",
     "ReadRecord",
     "RequestTimedOut",
-    "Settled",
     "ShareBatch",
     "ShareConsumer",
     "ShareRecord",
@@ -85,7 +85,7 @@ _LATE = {
     "Producer": "kshare.producer.client",
     "ProducerOptions": "kshare.producer.options",
     "ReadRecord": "kshare.client.deserialize",
-    "Settled": "kshare.events",
+    "Acknowledged": "kshare.events",
     "ShareBatch": "kshare.client.record",
     "ShareConsumer": "kshare.client.consumer",
     "ShareRecord": "kshare.client.record",

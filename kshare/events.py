@@ -2,7 +2,7 @@
 
 `observer=` is a function that takes one event; use `match` to pick the ones you need. There is an event for each
 request, lease or batch, but never for each record (except poison). Without an observer, no events are created.
-`on_settled=` is a function that takes the outcomes of acknowledgements alone: `Settled`. Both are options of
+`on_settled=` is a function that takes the outcomes of acknowledgements alone: `Acknowledged`. Both are options of
 `kshare.ShareConsumer` and `kshare.sync.ShareConsumer`.
 
 The functions are called in the consumer's event loop (for poison: where records are iterated), so a slow one delays
@@ -12,6 +12,7 @@ fetching. One that raises is logged and otherwise ignored. Events never contain 
 from __future__ import annotations
 
 from kshare.engine.events import (
+    Acknowledged,
     AckType,
     Acquired,
     Assigned,
@@ -29,12 +30,12 @@ from kshare.engine.events import (
     Refused,
     Responded,
     SessionEnded,
-    Settled,
     Skipped,
 )
 
 __all__ = [
     "AckType",
+    "Acknowledged",
     "Acquired",
     "Assigned",
     "Damaged",
@@ -51,6 +52,5 @@ __all__ = [
     "Refused",
     "Responded",
     "SessionEnded",
-    "Settled",
     "Skipped",
 ]

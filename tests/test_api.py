@@ -86,7 +86,7 @@ def test_consumers_have_no_internal_names() -> None:
     assert internal & {*dir(ShareConsumer), *dir(sync.ShareConsumer)} == set()
 
 
-DEFINED_ELSEWHERE = {"ClientOptions", "ConsumerOptions", "ProducerOptions", "Settled", *errors.__all__}
+DEFINED_ELSEWHERE = {"ClientOptions", "ConsumerOptions", "ProducerOptions", "Acknowledged", *errors.__all__}
 """They show the module that defines them: it is public, or type hints are looked up there."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kshare.broker.configs import Configs
-from kshare.broker.signals import Signal
+from kshare.broker.notifiers import Notifier
 from kshare.broker.start_checks import super_users
 from kshare.protocol.error_codes import ErrorCode
 
@@ -156,7 +156,7 @@ class Authorizer:
     def __init__(self, configs: Configs) -> None:
         self._configs = configs
         self.rules: dict[AclRule, None] = {}
-        self.changed = Signal()
+        self.changed = Notifier()
 
     def add(self, rule: AclRule) -> None:
         self.rules[rule] = None

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from kshare.broker.configs import Configs
 from kshare.broker.log import LogLimits, PartitionLog
+from kshare.broker.notifiers import Notifier
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
-from kshare.broker.signals import Signal
 from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.topic_names import is_topic_name
@@ -53,7 +53,7 @@ class Partition:
     replicas: list[int]
     log: PartitionLog
     leader_epoch: int = 0
-    moved: Signal = field(default_factory=Signal)
+    moved: Notifier = field(default_factory=Notifier)
     """Fires when the leader has changed or the topic was deleted."""
 
     def check_epoch(self, epoch: int) -> None:
@@ -85,7 +85,7 @@ class Cluster:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, Topic] = {}
         self.by_id: dict[bytes, Topic] = {}
-        self.changed = Signal()
+        self.changed = Notifier()
         self.topic_deleted: list[Callable[[Topic], None]] = []
         """Called after a topic was deleted."""
         self.log_made: list[Callable[[Partition], None]] = []

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 
 from kshare.broker.client_match import parse_match
+from kshare.broker.notifiers import Notifier
 from kshare.broker.request_error import RequestError
 from kshare.broker.server_properties import sort_properties
 from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType, tables
-from kshare.broker.signals import Signal
 from kshare.broker.start_checks import check_together
 from kshare.protocol.error_codes import ErrorCode
 
@@ -26,7 +26,7 @@ class Configs:
         self, broker_settings: Mapping[str, str] | None = None, *, has_dead_letters: bool = True
     ) -> None:
         self.tables = tables(has_dead_letters=has_dead_letters)
-        self.changed = Signal()
+        self.changed = Notifier()
         self.version = 0
         """Increases with every change of a config, for callers that cache values."""
         self.static: dict[str, str] = {}

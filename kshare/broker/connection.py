@@ -14,8 +14,8 @@ import anyio
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
+from kshare.broker.notifiers import Notifier, wait_for_any
 from kshare.broker.request_error import RequestError
-from kshare.broker.signals import Signal, wait_for_any
 from kshare.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ClientConnection:
         self.client_id: str | None = None
         """The client id in the last request."""
         self.is_open = True
-        self.closed = Signal()
+        self.closed = Notifier()
         """Fires once, when the client has disconnected: before `on_closed`, so that parked requests end first."""
         self.send_responses: Callable[[], Awaitable[bool]] = _no_responses
         """Send the responses that are buffered. Returns whether there were any. Set by the request loop."""
@@ -123,17 +123,17 @@ class Call:
         """
         return anyio.current_time() + wait_ms / 1000 if self.broker.clock.stands_still else math.inf
 
-    async def wait(self, signals: Iterable[Signal], until: int, real_until: float = math.inf) -> bool:
-        """Wait until a signal fires (True), or until one of the deadlines or a disconnect (False).
+    async def wait(self, notifiers: Iterable[Notifier], until: int, real_until: float = math.inf) -> bool:
+        """Wait until a notifier fires (True), or until one of the deadlines or a disconnect (False).
 
         while not enough() and await call.wait([log.appended], deadline): check again
 
-        Earlier responses are sent first. Signals that fire meanwhile are missed, so it returns True in that case too.
+        Earlier responses are sent first. Notifiers that fire meanwhile are missed, so it returns True in that case too.
         """
         if not self.connection.is_open:
             return False
         if await self.connection.send_responses():
             return True
-        awaited = [*signals, self.connection.closed]
+        awaited = [*notifiers, self.connection.closed]
         in_time = await wait_for_any(awaited, self.broker.clock, until, real_until)
         return in_time and self.connection.is_open

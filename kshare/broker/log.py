@@ -11,9 +11,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from kshare.broker.notifiers import Notifier
 from kshare.broker.producers import ProducerStates
 from kshare.broker.request_error import RequestError
-from kshare.broker.signals import Signal
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header as header
 from kshare.protocol.checksum import crc32c
@@ -135,7 +135,7 @@ class PartitionLog:
 
     def __init__(self, limits: LogLimits | None = None, start_offset: int = 0) -> None:
         self.limits = limits or LogLimits()
-        self.appended = Signal()
+        self.appended = Notifier()
         """Fires when records were added or became readable, and when the start has moved."""
         self.producers = ProducerStates()
         self.aborted: list[AbortedTransaction] = []

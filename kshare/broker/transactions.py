@@ -16,8 +16,8 @@ from enum import StrEnum
 
 from kshare.broker.clock import Clock, Timer
 from kshare.broker.cluster import Partition, Topic
+from kshare.broker.notifiers import Notifier
 from kshare.broker.request_error import RequestError
-from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record_builder import build_end_marker
 from kshare.protocol.records import ControlType
@@ -66,7 +66,7 @@ class Transactions:
         self.next_producer_id = 0
         self.by_id: dict[str, Transaction] = {}
         self.ended: list[Callable[[int, bool], None]] = []
-        self.changed = Signal()
+        self.changed = Notifier()
 
     # --- ids
 

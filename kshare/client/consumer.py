@@ -33,7 +33,7 @@ from kshare.client.source import ConsumerSource
 from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.member import GroupMember
-from kshare.engine.opening import reached
+from kshare.engine.reached_cluster import reached
 from kshare.engine.reporter import Reporter
 from kshare.engine.telemetry import TelemetryPusher
 from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut, own_copy

@@ -17,8 +17,8 @@ from kshare.client.record import RecordReader, ShareBatch, lease_of, set_can_ren
 from kshare.engine.events import LossReason, Skipped
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.lease_reports import UnreadOf
+from kshare.engine.notifier import Notifier
 from kshare.engine.reporter import Reporter
-from kshare.engine.signals import Signal
 from kshare.protocol.compression import DECOMPRESSED_LIMIT
 from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.messages.share_fetch_response import PartitionData
@@ -69,7 +69,7 @@ class Holdings:
             listener=self,
             unread=unread,
         )
-        self.batch_available = Signal()
+        self.batch_available = Notifier()
         self.processing_rate = ProcessingRate(max_records)
         self.memory = UnconfirmedAccepts()
         self.waiters = 0

@@ -20,7 +20,7 @@ from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome, ignore
 from kshare.dead_letters.read import open_letters
 from kshare.dead_letters.selection import Selection
-from kshare.dead_letters.settling import prepare, settle
+from kshare.dead_letters.settlement_run import prepare, settle
 from kshare.dead_letters.unreadable import Unreadable
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.wording import counted

@@ -14,7 +14,7 @@ from kshare.dead_letters.original_records import Missing, OriginalRecords
 from kshare.dead_letters.outcome import OnOutcome, ignore
 from kshare.dead_letters.read import open_letters
 from kshare.dead_letters.redrive_records import Redrive, RedriveProgress, RedriveRequest
-from kshare.dead_letters.settling import prepare, settle
+from kshare.dead_letters.settlement_run import prepare, settle
 from kshare.dead_letters.unreadable import Unreadable
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from kshare.engine.confirmation import Confirmation, Loss, Results
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.errors import KshareError
 from kshare.offset_ranges import OffsetRange, ranges_of, without
 from kshare.state.acks import AckOutcome
@@ -22,7 +22,7 @@ _RENEWS = bytes([RENEW])
 class Commits:
     """`changed` is sent when a pending commit got an outcome."""
 
-    def __init__(self, changed: Signal) -> None:
+    def __init__(self, changed: Notifier) -> None:
         self.has_committed = False
         """Whether `commit` was ever called: then it may be called again at any moment."""
         self.results = Results()

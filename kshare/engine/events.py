@@ -59,7 +59,7 @@ class Refused(NamedTuple):
     error: str
 
 
-class Settled(NamedTuple):
+class Acknowledged(NamedTuple):
     """The outcome of acknowledgements of one partition: confirmed, refused or open."""
 
     topic: str
@@ -176,7 +176,7 @@ Event = (
     | Fetched
     | Acquired
     | Refused
-    | Settled
+    | Acknowledged
     | Finished
     | Skipped
     | Damaged
@@ -188,4 +188,4 @@ Event = (
     | Poisoned
 )
 Observer = Callable[[Event], None]
-OnSettled = Callable[[Settled], None]
+OnSettled = Callable[[Acknowledged], None]

@@ -16,8 +16,8 @@ from kshare.engine.events import LossReason
 from kshare.engine.holder import Holder, LeaseListener
 from kshare.engine.lease_reports import LeaseReports, UnreadOf, outcome_error
 from kshare.engine.lock_clock import LockClock
+from kshare.engine.notifier import Notifier
 from kshare.engine.reporter import Reporter
-from kshare.engine.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.state.acks import AckOutcome, PartitionAcks
@@ -59,7 +59,7 @@ class LeaseBook:
         self.lease_timers = lease_timers
         self.reporter = reporter or Reporter()
         self.clock = LockClock(clock, suspended)
-        self.changed = Signal()
+        self.changed = Notifier()
         self.counter = UndecidedCounter(self.changed.send)
         self.commits = Commits(self.changed)
         self.unseen = UnseenReleases()

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from kshare.engine.commits import Commits
-from kshare.engine.events import Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason, Settled
+from kshare.engine.events import Acknowledged, Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.offset_ranges import without
@@ -209,7 +209,7 @@ class LeaseReports:
         self._reporter.settled(outcome.ranges, error)
         if self._reporter.wants_outcomes:
             topic_partition = self.topic_partition_of(outcome.partition)
-            self._reporter.report(Settled(*topic_partition, outcome.ranges, error, outcome.is_open))
+            self._reporter.report(Acknowledged(*topic_partition, outcome.ranges, error, outcome.is_open))
         for lease in outcome.renewed:
             self._reporter.report(LeaseRenewed(*self.topic_partition_of(outcome.partition), lease.undecided))
 

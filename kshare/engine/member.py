@@ -20,11 +20,11 @@ from anyio.abc import TaskGroup
 from kshare.engine import events
 from kshare.engine.delivery_limit import ASK_EVERY_S, limit_in, limit_request
 from kshare.engine.demand import HeldDemand
+from kshare.engine.fetch_connection import FetchConnection
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.node_session import NodeSession
-from kshare.engine.request_line import FetchConnection
+from kshare.engine.notifier import Notifier
 from kshare.engine.settings import MemberSettings
-from kshare.engine.signals import Signal
 from kshare.engine.unreadable import UnreadableResponses
 from kshare.errors import BrokerError, ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right, missing_right, refusal
@@ -107,7 +107,7 @@ class GroupMember:
         self._ended: dict[int, anyio.Event] = {}
         self._is_closing = False
         """Whether sessions are closed, and no others are opened: they would acquire records for nobody."""
-        self._wakeup = Signal()
+        self._wakeup = Notifier()
         book.on_redelivered = self._wakeup.send
         self._limit_asked_at = -math.inf
         self._is_limit_known = False

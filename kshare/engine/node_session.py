@@ -16,11 +16,11 @@ from anyio.lowlevel import checkpoint
 
 from kshare.engine.demand import HeldDemand
 from kshare.engine.events import SessionEnded
+from kshare.engine.fetch_connection import SessionConnection
 from kshare.engine.lease_book import LeaseBook
-from kshare.engine.request_line import SessionConnection
+from kshare.engine.notifier import Notifier
 from kshare.engine.session_failures import SessionFailures
 from kshare.engine.settings import MemberSettings
-from kshare.engine.signals import Signal
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
 from kshare.net.pending import PendingRequest
 from kshare.protocol.error_codes import error_name
@@ -72,7 +72,7 @@ class NodeSession:
             request_timeout=settings.net.request_timeout,
         )
         self._failures = SessionFailures(node, settings, name_of, book.reporter)
-        self._changed = Signal()
+        self._changed = Notifier()
         """Sent when a pause after an error should end: other partitions are wanted, or the session is being closed."""
         self._closing = False
         self._is_restarting = False

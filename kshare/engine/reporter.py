@@ -11,6 +11,7 @@ from typing import Any
 
 from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.events import (
+    Acknowledged,
     Acquired,
     Damaged,
     Event,
@@ -19,7 +20,6 @@ from kshare.engine.events import (
     OnSettled,
     Refused,
     Responded,
-    Settled,
 )
 from kshare.errors import KshareError
 from kshare.protocol.error_codes import error_name
@@ -59,7 +59,7 @@ class Reporter:
     def report(self, event: Event) -> None:
         if self._observer is not None:
             self._call("the observer", self._observer, event)
-        if self._on_settled is not None and isinstance(event, Settled):
+        if self._on_settled is not None and isinstance(event, Acknowledged):
             self._call("on_settled", self._on_settled, event)
 
     def responded(
@@ -135,7 +135,7 @@ class Reporter:
             metrics.on_heartbeat(seconds)
 
     def _call(
-        self, name: str, function: Callable[[Settled], None] | Observer, event: Settled | Event
+        self, name: str, function: Callable[[Acknowledged], None] | Observer, event: Acknowledged | Event
     ) -> None:
         try:
             function(event)  # type: ignore[arg-type]

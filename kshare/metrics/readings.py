@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kshare.engine.events import (
+    Acknowledged,
     Acquired,
     Assigned,
     Damaged,
@@ -24,7 +25,6 @@ from kshare.engine.events import (
     Refused,
     Responded,
     SessionEnded,
-    Settled,
     Skipped,
 )
 
@@ -148,7 +148,7 @@ def readings(event: Event) -> Iterator[Reading]:
             yield Reading(ACQUIRED, records, {"topic": topic, "redelivered": "yes" if count > 1 else "no"})
         case Refused(api, topic, _, error):
             yield Reading(REFUSED, 1, {"api": api, "topic": topic, "error": error or ""})
-        case Settled():
+        case Acknowledged():
             yield from _outcome(event)
         case Finished(topic, _, _, seconds):
             yield Reading(PROCESSING_TIME, seconds, {"topic": topic})
@@ -171,7 +171,7 @@ def readings(event: Event) -> Iterator[Reading]:
             yield Reading(POISON, 1, {"topic": topic, "part": part})
 
 
-def _outcome(event: Settled) -> Iterator[Reading]:
+def _outcome(event: Acknowledged) -> Iterator[Reading]:
     counts = event.counts()
     if event.error is None:
         for ack_type, records in counts.items():

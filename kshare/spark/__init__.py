@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kshare.spark.driver.settling import settle
+    from kshare.spark.driver.row_decisions import settle
     from kshare.spark.executor.reader import DataLoss
     from kshare.spark.leases.batch_lease import BatchLease, LeaseLostError, lease
     from kshare.spark.leases.lease_token import LeaseEnded
@@ -24,7 +24,7 @@ _LATE = {
     "LeaseLostError": "kshare.spark.leases.batch_lease",
     "lease": "kshare.spark.leases.batch_lease",
     "publish_metrics": "kshare.spark.metrics",
-    "settle": "kshare.spark.driver.settling",
+    "settle": "kshare.spark.driver.row_decisions",
 }
 
 

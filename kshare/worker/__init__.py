@@ -12,7 +12,7 @@ from kshare.worker.rules.retry_topics import RetryTopics
 from kshare.worker.trial import PublishedRecord, SampleRecord, Trial
 from kshare.worker.watch.health import HandlerHealth, HandlerState, WorkerHealth, WorkerState
 from kshare.worker.watch.log_context import RecordLogFilter
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordProcessed, WorkerObserver
 from kshare.worker.worker import Worker
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "PublishedRecord",
     "RecordLogFilter",
     "RecordOutcome",
-    "RecordSettled",
+    "RecordProcessed",
     "Retry",
     "RetryTopics",
     "RunResult",

@@ -23,7 +23,7 @@ from kshare.installation import extra
 from kshare.worker.functions.user_functions import exception_name
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.decision import RecordOutcome, RunResult
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordProcessed, WorkerObserver
 
 with extra("opentelemetry", __name__):
     from opentelemetry import context as current
@@ -102,7 +102,7 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
 
         return ended
 
-    def on_settled(self, settled: RecordSettled) -> None:
+    def on_settled(self, settled: RecordProcessed) -> None:
         """The records of a batch that end in the same way have one span, when all of them have ended."""
         batch = settled.delivery.trace
         settled.delivery.trace = None
@@ -113,13 +113,13 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
         batch.left -= 1
         if batch.left:
             return
-        by_outcome: dict[tuple[str, str], list[RecordSettled]] = {}
+        by_outcome: dict[tuple[str, str], list[RecordProcessed]] = {}
         for one in batch.settled:
             by_outcome.setdefault((one.outcome, one.cause), []).append(one)
         for some in by_outcome.values():
             self._trace(some, batch.span)
 
-    def _trace(self, settled: Sequence[RecordSettled], parent: Span | None) -> None:
+    def _trace(self, settled: Sequence[RecordProcessed], parent: Span | None) -> None:
         first = settled[0]
         operation = _OPERATIONS.get(first.outcome)
         if operation is None:
@@ -159,7 +159,7 @@ class _Batch:
     def __init__(self, span: Span, left: int) -> None:
         self.span = span
         self.left = left
-        self.settled: list[RecordSettled] = []
+        self.settled: list[RecordProcessed] = []
 
 
 class _HeaderGetter(Getter[TraceHeaders]):

@@ -15,7 +15,7 @@ from kshare.installation import extra
 from kshare.worker.rules.breaker import BreakerState
 from kshare.worker.rules.decision import TOLD, RunResult
 from kshare.worker.watch.health import HandlerHealth, WorkerHealth
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordProcessed, WorkerObserver
 
 with extra("prometheus", __name__):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -114,7 +114,7 @@ class PrometheusWorkerObserver(WorkerObserver):
 
         return ended
 
-    def on_settled(self, settled: RecordSettled) -> None:
+    def on_settled(self, settled: RecordProcessed) -> None:
         delivery = settled.delivery
         self._outcomes.labels(delivery.group, settled.handler, delivery.topic, settled.outcome.label).inc()
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from kshare.broker.clock import JumpingClock, ManualClock, SystemClock
-from kshare.broker.signals import Signal, wait_for_any
+from kshare.broker.notifiers import Notifier, wait_for_any
 from kshare.errors import ConfigError
 
 
@@ -69,16 +69,16 @@ async def test_the_system_clock_wakes_for_an_earlier_timer() -> None:
 
 @pytest.mark.anyio
 async def test_wait_ends_on_a_signal_or_timeout() -> None:
-    clock, signal, woken = ManualClock(0), Signal(), list[bool]()
+    clock, notifier, woken = ManualClock(0), Notifier(), list[bool]()
 
     async def wait() -> None:
-        woken.append(await wait_for_any([Signal(), signal], clock, 100))
+        woken.append(await wait_for_any([Notifier(), notifier], clock, 100))
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()
-            signal.fire()
+            notifier.fire()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(wait)
             await anyio.wait_all_tasks_blocked()

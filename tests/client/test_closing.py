@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from kshare import AcknowledgeError, ConsumerClosed, KshareError, ShareConsumer
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 from kshare.engine.node_session import NodeSession
 from kshare.protocol.messages import ShareFetchRequest, ShareGroupHeartbeatRequest
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster, _Node
@@ -248,7 +248,7 @@ async def test_group_is_left_although_a_broker_hangs() -> None:
     async with TinyCluster("t", "u", nodes=2).running() as cluster:
         cluster.topics["u"].leader = 2
         cluster.topics["t"].append(b"0")
-        outcomes: list[Settled] = []
+        outcomes: list[Acknowledged] = []
         options: Any = {"acknowledgement": "explicit", "close_timeout": 0.6, "on_settled": outcomes.append}
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", "u", **options) as source:

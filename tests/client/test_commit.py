@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kshare import AcknowledgeError, KshareError, RequestTimedOut
 from kshare.client.record import ShareRecord
 from kshare.engine.confirmation import Confirmation
-from kshare.engine.events import Event, LeaseLost, Settled
+from kshare.engine.events import Acknowledged, Event, LeaseLost
 from kshare.errors import BrokerError
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, RELEASE, Lease
@@ -202,7 +202,7 @@ async def test_commit_returns_losses_that_no_error_was_raised_for() -> None:
 @pytest.mark.anyio
 async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
-    outcomes: list[Settled] = []
+    outcomes: list[Acknowledged] = []
     async with filled(2).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", on_settled=outcomes.append, observer=events.append) as source:
@@ -222,7 +222,7 @@ async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> Non
 @pytest.mark.anyio
 async def test_confirmed_redeliveries_supersede_refusals() -> None:
     events: list[Event] = []
-    outcomes: list[Settled] = []
+    outcomes: list[Acknowledged] = []
     async with filled(2).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", on_settled=outcomes.append, observer=events.append) as source:
@@ -248,7 +248,7 @@ async def test_confirmed_redeliveries_supersede_refusals() -> None:
 @pytest.mark.anyio
 async def test_late_batch_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
-    outcomes: list[Settled] = []
+    outcomes: list[Acknowledged] = []
     async with filled(2).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", on_settled=outcomes.append, observer=events.append) as source:

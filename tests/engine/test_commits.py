@@ -8,7 +8,7 @@ import pytest
 
 from kshare.engine.commits import Commits
 from kshare.engine.confirmation import Results
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.errors import KshareError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import AckOutcome, PartitionAcks
@@ -19,7 +19,7 @@ TOPIC = b"t" * 16
 
 
 def test_is_confirming_while_a_commit_waits() -> None:
-    commits = Commits(Signal())
+    commits = Commits(Notifier())
     with commits.confirming(), commits.confirming():
         assert commits.is_confirming
     assert not commits.is_confirming
@@ -29,7 +29,7 @@ def test_is_confirming_while_a_commit_waits() -> None:
 
 
 def test_results_of_a_failed_commit_are_returned_by_the_next() -> None:
-    commits = Commits(Signal())
+    commits = Commits(Notifier())
     error = KshareError("refused")
     commits.results.note_error((TOPIC, 0), error)
     with suppress(TimeoutError), commits.confirmation([]) as first:
@@ -46,7 +46,7 @@ def test_results_of_a_failed_commit_are_returned_by_the_next() -> None:
 
 
 def test_losses_without_commits_are_bounded() -> None:
-    commits = Commits(Signal())
+    commits = Commits(Notifier())
     for number in range(5000):
         commits.on_loss(Lease((TOPIC, number % 3), number, number, 1), KshareError(f"loss {number}"))
     assert len(commits.losses) == 1000
@@ -92,7 +92,7 @@ def test_losses_and_very_many_refusals_are_not_superseded() -> None:
 def test_a_renewal_confirms_nothing_that_was_decided_meanwhile() -> None:
     """The response to a renewal isn't the one that a commit waits for, though it is about the same offsets."""
     place = (TOPIC, 0)
-    commits, acks = Commits(Signal()), PartitionAcks(place)
+    commits, acks = Commits(Notifier()), PartitionAcks(place)
     lease = Lease(place, 10, 12, 1)
     acks.add(lease)
     lease.decide_held(RENEW)
@@ -111,7 +111,7 @@ def test_a_renewal_confirms_nothing_that_was_decided_meanwhile() -> None:
 
 def test_a_renewal_that_fails_ends_no_wait_for_what_was_decided_meanwhile() -> None:
     place = (TOPIC, 0)
-    commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("not renewed")
+    commits, acks, error = Commits(Notifier()), PartitionAcks(place), KshareError("not renewed")
     lease = Lease(place, 10, 10, 1)
     acks.add(lease)
     lease.decide_held(RENEW)
@@ -130,7 +130,7 @@ def test_a_renewal_that_fails_ends_no_wait_for_what_was_decided_meanwhile() -> N
 def test_the_next_commit_is_told_of_what_was_decided_during_a_renewal() -> None:
     """An earlier commit waits for the renewal only. It got the refusal, and the next one said that all was accepted."""
     place = (TOPIC, 0)
-    commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("refused")
+    commits, acks, error = Commits(Notifier()), PartitionAcks(place), KshareError("refused")
     lease = Lease(place, 10, 11, 1)
     acks.add(lease)
     lease.decide(11, ACCEPT)
@@ -147,7 +147,7 @@ def test_the_next_commit_is_told_of_what_was_decided_during_a_renewal() -> None:
 
 def test_a_renewal_supersedes_no_refusal() -> None:
     place = (TOPIC, 0)
-    commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("refused")
+    commits, acks, error = Commits(Notifier()), PartitionAcks(place), KshareError("refused")
     commits.on_outcome(AckOutcome(place, (AckRange(10, 10, bytes([ACCEPT])),), 121), error)
     lease = Lease(place, 10, 10, 2)
     acks.add(lease)
@@ -161,7 +161,7 @@ def test_a_renewal_supersedes_no_refusal() -> None:
 def test_a_release_does_not_make_up_for_a_refused_accept() -> None:
     """What came again and was given back unseen was never accepted, and commit() said that it was."""
     place = (bytes(16), 0)
-    commits = Commits(Signal())
+    commits = Commits(Notifier())
     commits.on_outcome(AckOutcome(place, (AckRange(7, 9, bytes([ACCEPT])),), 121), KshareError("too late"))
     commits.on_outcome(AckOutcome(place, (AckRange(5, 12, bytes([RELEASE])),), 0), None)
     assert commits.results[place] is not None
@@ -178,7 +178,7 @@ def test_a_commit_gets_what_was_decided_while_another_one_waited() -> None:
     acks = PartitionAcks(place)
     acks.add(earlier)
     acks.add(later)
-    commits = Commits(Signal())
+    commits = Commits(Notifier())
     refusal = KshareError("too late")
     earlier.decide(5, ACCEPT)
     with commits.confirmation(acks.leases) as first:
@@ -194,7 +194,7 @@ def test_a_commit_gets_what_was_decided_while_another_one_waited() -> None:
 def test_a_commit_is_told_what_a_pending_one_was_told_before() -> None:
     """Its caller is another task, and the refusal is about a record that was accepted before both."""
     place, lost = (TOPIC, 1), Lease((TOPIC, 2), 0, 0, 1)
-    commits, error = Commits(Signal()), KshareError("refused")
+    commits, error = Commits(Notifier()), KshareError("refused")
     accepted = Lease(place, 7, 7, 1)
     accepted.decide(7, ACCEPT)
     with commits.confirmation([accepted]):

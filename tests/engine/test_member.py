@@ -15,6 +15,7 @@ from kshare import (
 )
 from kshare.client.record import ShareRecord
 from kshare.engine.events import (
+    Acknowledged,
     Acquired,
     Assigned,
     Event,
@@ -25,7 +26,6 @@ from kshare.engine.events import (
     Poisoned,
     Responded,
     SessionEnded,
-    Settled,
     Skipped,
 )
 from kshare.net.pool import Pool
@@ -188,7 +188,7 @@ async def test_events_of_a_consumer() -> None:
             await source.commit()
             assert Acquired("a", 0, 5, 1) in events
             assert [(event.node, event.records) for event in events if isinstance(event, Fetched)] == [(1, 5)]
-            assert sum(event.counts()["accept"] for event in events if isinstance(event, Settled)) == 5
+            assert sum(event.counts()["accept"] for event in events if isinstance(event, Acknowledged)) == 5
             assert [(event.topic, event.records) for event in events if isinstance(event, Finished)] == [
                 ("a", 5)
             ]

@@ -7,13 +7,13 @@ import logging
 import pytest
 
 from kshare.engine.events import (
+    Acknowledged,
     Acquired,
     Event,
     Fetched,
     Refused,
     Responded,
     SessionEnded,
-    Settled,
 )
 from kshare.engine.reporter import Reporter
 from kshare.errors import BrokerError, ConnectionLost
@@ -92,28 +92,28 @@ def test_responded_requests_are_reported_with_their_error() -> None:
 
 
 def test_outcome_callback_gets_only_outcomes() -> None:
-    seen: list[Settled] = []
+    seen: list[Acknowledged] = []
     reporter = Reporter(on_settled=seen.append)
     assert (reporter.is_on, reporter.wants_outcomes) == (False, True)
-    outcome = Settled("orders", 0, (AckRange(0, 0, b"\x01"),), BrokerError(6, "x"), False)
+    outcome = Acknowledged("orders", 0, (AckRange(0, 0, b"\x01"),), BrokerError(6, "x"), False)
     reporter.report(SessionEnded(1, "ConnectionLost"))
     reporter.report(outcome)
     assert seen == [outcome]
 
 
 def test_exception_of_an_observer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[Settled] = []
+    seen: list[Acknowledged] = []
 
     def broken(event: Event) -> None:
         raise RuntimeError("mine")
 
-    outcome = Settled("orders", 0, (), None, False)
+    outcome = Acknowledged("orders", 0, (), None, False)
     with caplog.at_level(logging.ERROR, "kshare"):
         Reporter(broken, seen.append).report(outcome)
         Reporter(None, broken).report(outcome)
     assert seen == [outcome]
-    assert caplog.messages[1:] == ["on_settled raised at Settled, which has no effect"]
-    assert caplog.messages[:1] == ["the observer raised at Settled, which has no effect"]
+    assert caplog.messages[1:] == ["on_settled raised at Acknowledged, which has no effect"]
+    assert caplog.messages[:1] == ["the observer raised at Acknowledged, which has no effect"]
 
 
 def test_reporter_without_listeners_is_off() -> None:

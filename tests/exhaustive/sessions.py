@@ -23,10 +23,10 @@ from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.client.streams import Inbox, RecordStream
 from kshare.engine.demand import HeldDemand
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
+from kshare.engine.fetch_connection import FetchConnection
 from kshare.engine.node_session import NodeSession
 from kshare.engine.reporter import Reporter
-from kshare.engine.request_line import FetchConnection
 from kshare.errors import AcknowledgeError, ConnectionLost
 from kshare.protocol.messages import MetadataResponse
 from kshare.protocol.messages.metadata_response import (
@@ -137,7 +137,7 @@ class Member:
             node.flush()
         self.book.changed.send()
 
-    def _on_settled(self, settled: Settled) -> None:
+    def _on_settled(self, settled: Acknowledged) -> None:
         if settled.error is not None and not settled.is_open:
             for first, last, _ in settled.ranges():
                 self.excused.update(range(first, last + 1))

@@ -20,7 +20,7 @@ from kshare.broker.shares.share_partition import _apply_ack
 from kshare.broker.shares.window import DeliveryRun
 from kshare.client.record import settle_held
 from kshare.dissect import Dissection, dissect_request, dissect_response, dissection_json
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 from kshare.net.settings import NetSettings
 from kshare.protocol import by_name
 from kshare.protocol.acknowledge_types import AcknowledgeType
@@ -372,7 +372,7 @@ def test_the_new_type_is_sent_confirmed_and_reported(broker: Broker, monkeypatch
     anyio.run(run)
     counts: Counter[str] = Counter()
     for event in events:
-        counts.update(event.counts() if isinstance(event, Settled) else {})
+        counts.update(event.counts() if isinstance(event, Acknowledged) else {})
     assert counts == {"accept": 1, "skip": 2}
     acknowledged = broker.call(lambda: dict(broker.state.counters.acknowledged))
     assert acknowledged == {("g", "accept"): 1, ("g", "skip"): 2}

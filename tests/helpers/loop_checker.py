@@ -25,7 +25,7 @@ import anyio
 
 from kshare import AcknowledgeError, DeserializationFailed, KshareError, ShareConsumer, sync
 from kshare.client.record import ShareBatch, ShareRecord, lease_of, spans_of
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 
 Place = tuple[int, int]
 """Partition and offset."""
@@ -83,7 +83,7 @@ class Ledger:
     def on_given_back(self, item: ShareRecord | ShareBatch) -> None:
         self.given_back |= places_of(item)
 
-    def on_settled(self, outcome: Settled) -> None:
+    def on_settled(self, outcome: Acknowledged) -> None:
         if outcome.error is not None:
             self.violations.append(f"refused: {outcome}")
         for first, last, kind in outcome.ranges():

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from kshare import ConsumerOptions, DeserializationFailed, ShareConsumer
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 from kshare.metrics.prometheus import PrometheusObserver
 from tests.integration.conftest import FreshGroup, FreshTopic
 from tests.integration.producing import DEADLINE_S, produce
@@ -100,7 +100,7 @@ async def test_outcomes_and_metrics_agree_with_what_was_done(
     said: Counter[str] = Counter()
     errors: set[object] = set()
 
-    def settled(outcome: Settled) -> None:
+    def settled(outcome: Acknowledged) -> None:
         said.update(outcome.counts())
         errors.add(outcome.error)
 

@@ -11,6 +11,7 @@ from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricR
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kshare.engine.events import (
+    Acknowledged,
     Acquired,
     Assigned,
     Damaged,
@@ -24,7 +25,6 @@ from kshare.engine.events import (
     Refused,
     Responded,
     SessionEnded,
-    Settled,
     Skipped,
 )
 from kshare.errors import BrokerError, ConnectionLost
@@ -41,9 +41,9 @@ EVENTS: list[Event] = [
     Acquired("orders", 0, 10, 1),
     Acquired("orders", 0, 2, 2),
     Refused("ShareFetch", "orders", 0, "NOT_LEADER_OR_FOLLOWER"),
-    Settled("orders", 0, SAID, None, False),
-    Settled("orders", 0, SAID, BrokerError(121, "x"), False),
-    Settled("orders", 0, SAID, ConnectionLost("x"), True),
+    Acknowledged("orders", 0, SAID, None, False),
+    Acknowledged("orders", 0, SAID, BrokerError(121, "x"), False),
+    Acknowledged("orders", 0, SAID, ConnectionLost("x"), True),
     Finished("orders", 0, 12, 0.3),
     Skipped("orders", 0, 4),
     Damaged("orders", 0, 3, "cut off"),

@@ -15,7 +15,7 @@ import pytest
 from kshare.errors import ConnectionLost, KshareError
 from kshare.protocol.messages import ShareFetchRequest
 from kshare.spark.driver import drain
-from kshare.spark.driver.settling import _ask, _runner_of, row_ranges, socket_folder
+from kshare.spark.driver.row_decisions import _ask, _runner_of, row_ranges, socket_folder
 from kshare.spark.ranges import Token
 from kshare.spark.splitting import RangePartition
 from kshare.sync import ShareConsumer

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kshare.spark.driver.settling import _ask, _runner_of, row_ranges
+from kshare.spark.driver.row_decisions import _ask, _runner_of, row_ranges
 from kshare.testing import Broker
 from tests.spark.driven import Crash, OlderDrivenQuery, Stop
 

@@ -13,7 +13,7 @@ from kshare.admin.committed_texts import CommittedText, committed_texts
 from kshare.admin.groups import list_groups
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
-from kshare.engine.opening import reached
+from kshare.engine.reached_cluster import reached
 from kshare.errors import KshareError
 from kshare.monitor.collect import Collector
 from kshare.net.settings import NetSettings

@@ -10,7 +10,7 @@ import pytest
 
 from kshare.errors import KshareError
 from kshare.spark.driver import drain
-from kshare.spark.driver.settling import _ask, _runner_of, row_ranges
+from kshare.spark.driver.row_decisions import _ask, _runner_of, row_ranges
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery
 

@@ -1,4 +1,4 @@
-"""Signal handlers that close a client, or raise, while it is opened, used or closed already."""
+"""Notifier handlers that close a client, or raise, while it is opened, used or closed already."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from kshare import (
     ShareConsumer,
     sync,
 )
-from kshare.engine.events import Event, Finished, LeaseLost, Settled
+from kshare.engine.events import Acknowledged, Event, Finished, LeaseLost
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
 from tests.fakes.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
 
@@ -289,7 +289,7 @@ async def test_deserializers_run_in_the_users_thread() -> None:
 
 @pytest.mark.lengthy
 async def test_subscriptions_change_and_outcomes_are_reported() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[Acknowledged] = []
     events: list[Event] = []
 
     def work(consumer: sync.ShareConsumer) -> None:
@@ -486,7 +486,7 @@ async def test_several_threads_may_wait_for_batches() -> None:
 
 @pytest.mark.lengthy
 async def test_accepting_a_lost_batch_raises_and_continuing_the_loop_does_not() -> None:
-    outcomes: list[Settled] = []
+    outcomes: list[Acknowledged] = []
 
     def work(consumer: sync.ShareConsumer) -> None:
         batches = consumer.batches()

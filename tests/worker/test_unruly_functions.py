@@ -18,7 +18,7 @@ from kshare import ShareConsumer
 from kshare.protocol.messages import ProduceRequest
 from kshare.testing import Broker
 from kshare.worker import Delivery, Retry, RetryTopics, Worker
-from kshare.worker.watch.observer import RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import RecordProcessed, WorkerObserver
 from tests.helpers.running_worker import from_the_start, running, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
@@ -455,7 +455,7 @@ async def test_an_observer_that_wants_to_end_the_program_is_logged(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Leaving(WorkerObserver):
-        def on_settled(self, settled: RecordSettled) -> None:
+        def on_settled(self, settled: RecordProcessed) -> None:
             raise SystemExit(1)
 
     done: list[bytes] = []

@@ -112,7 +112,7 @@ def tell(broker: Broker, shop: Shop) -> None:
 
 def runners() -> list[int]:
     """The process ids of runners, which are in the names of the sockets on which they listen."""
-    from kshare.spark.driver.settling import listening
+    from kshare.spark.driver.row_decisions import listening
 
     return listening()
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from kshare.broker.notifiers import Notifier
 from kshare.broker.request_error import RequestError
-from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
 
@@ -80,7 +80,7 @@ class ClassicGroup:
     """Member ids of members that haven't joined with them yet."""
     unsynced: set[str] = field(default_factory=set)
     """Member ids of members of the current generation that haven't asked for their assignment yet."""
-    changed: Signal = field(default_factory=Signal)
+    changed: Notifier = field(default_factory=Notifier)
 
     # --- joining
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from kshare.broker.signals import Signal
+from kshare.broker.notifiers import Notifier
 
 TopicPartition = tuple[str, int]
 
@@ -25,7 +25,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self.on_change: Callable[[str, TopicPartition, CommittedOffset | None], None] | None = None
-        self.pending_changed = Signal()
+        self.pending_changed = Notifier()
         self._committed: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._pending: dict[int, dict[tuple[str, TopicPartition], CommittedOffset]] = {}
 

@@ -21,8 +21,8 @@ from kshare.broker.consumer_groups.consumer_group import (
 )
 from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.groups import Groups, ListedGroup
+from kshare.broker.notifiers import Notifier
 from kshare.broker.request_error import RequestError
-from kshare.broker.signals import Signal
 from kshare.broker.start_checks import listed
 from kshare.protocol.error_codes import ErrorCode
 
@@ -45,7 +45,7 @@ class ConsumerGroups:
         has_interval: bool,
     ) -> None:
         self.behavior = behavior
-        self.changed = Signal()
+        self.changed = Notifier()
         self._clock = clock
         self._configs = configs
         self._cluster = cluster

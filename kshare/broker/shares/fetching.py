@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.broker.connection import Call
+from kshare.broker.notifiers import Notifier, let_others_first
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import check_topic
 from kshare.broker.shares.sessions import ShareSession, TopicIdPartition
@@ -25,7 +26,6 @@ from kshare.broker.shares.share_partition_leader import (
     ReadableBatches,
     SharePartitionLeader,
 )
-from kshare.broker.signals import Signal, let_others_first
 from kshare.protocol.error_codes import ErrorCode
 
 RecordsByPartition = dict[TopicIdPartition, PartitionRecords | RequestError]
@@ -84,7 +84,7 @@ class ShareFetching:
             if not self._leaders:
                 return self._found
             self._wake_next()
-            if not await self._call.wait(self._signals(), deadline, real_deadline):
+            if not await self._call.wait(self._notifiers(), deadline, real_deadline):
                 break
         if self._call.connection.is_open:
             self._call.broker.counters.fetches_expired[self._session.group] += 1
@@ -170,6 +170,6 @@ class ShareFetching:
         for leader in self._leaders.values():
             leader.wake_next()
 
-    def _signals(self) -> Iterator[Signal]:
+    def _notifiers(self) -> Iterator[Notifier]:
         for leader in self._leaders.values():
             yield leader.available

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kshare.broker.clock import Timer
 from kshare.broker.cluster import Partition
 from kshare.broker.log import StoredBatch
+from kshare.broker.notifiers import WakeOne
 from kshare.broker.request_error import RequestError
 from kshare.broker.share_state.share_state import UNKNOWN_START, StateUpdate
 from kshare.broker.share_state.state_batches import StateBatch
@@ -21,7 +22,6 @@ from kshare.broker.shares.offset_reset import initial_start_offset
 from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
 from kshare.broker.shares.share_partition import StateBatch as KnownBatch
-from kshare.broker.signals import WakeOne
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 

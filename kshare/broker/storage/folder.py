@@ -59,7 +59,7 @@ class DataFolder:
         self._broker = broker
         broker.cluster.topic_deleted.append(self._delete_logs)
         offsets = broker.classic_groups.offsets
-        for signal in (
+        for notifier in (
             broker.cluster.changed,
             broker.configs.changed,
             broker.authorizer.changed,
@@ -67,7 +67,7 @@ class DataFolder:
             broker.consumer_groups.changed,
             offsets.pending_changed,
         ):
-            signal.listen(self._mark)
+            notifier.listen(self._mark)
         offsets.on_change = self._write_offset
         broker.flush = self.flush
         self._is_dirty = True

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kshare.client.record import ShareRecord
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 from kshare.errors import AcknowledgeError
 from kshare.wording import counted
 
@@ -38,7 +38,7 @@ class ConsumeReport:
         self.words[word] += 1
         return True
 
-    def on_outcome(self, outcome: Settled) -> None:
+    def on_outcome(self, outcome: Acknowledged) -> None:
         if outcome.error is not None:
             counts = outcome.counts()
             self.refused[str(outcome.error)] += sum(counts.get(word, 0) for word in ("accept", "reject"))

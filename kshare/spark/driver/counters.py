@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kshare.admin.results import PartitionOffset
-from kshare.engine.events import Acquired, Event, LeaseLost, LeaseRenewed, SessionEnded, Settled
+from kshare.engine.events import Acknowledged, Acquired, Event, LeaseLost, LeaseRenewed, SessionEnded
 from kshare.spark.ranges import Token
 
 
@@ -37,7 +37,7 @@ class QueryCounters:
             case Acquired(_, _, records, delivery_count):
                 self.acquired += records
                 self._redelivered += records if delivery_count > 1 else 0
-            case Settled() if event.error is None:
+            case Acknowledged() if event.error is None:
                 counts = event.counts()
                 self._accepted += counts.get("accept", 0)
                 self._released += counts.get("release", 0)

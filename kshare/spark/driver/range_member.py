@@ -18,9 +18,9 @@ from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
 from kshare.admin.routing import Router
 from kshare.engine.events import Event, Fetched, Responded
 from kshare.engine.member import GroupMember
-from kshare.engine.opening import reached
+from kshare.engine.notifier import Notifier
+from kshare.engine.reached_cluster import reached
 from kshare.engine.reporter import Reporter
-from kshare.engine.signals import Signal
 from kshare.errors import KshareError, own_copy
 from kshare.installation import warn_if_slow
 from kshare.spark.driver.checkpoint_lock import CheckpointLock
@@ -34,12 +34,12 @@ from kshare.spark.driver.lock_fit import LockFit
 from kshare.spark.driver.mark_keeper import Known, MarkKeeper
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
-from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
+from kshare.spark.driver.row_decisions import RowRanges, serve_settlements, socket_folder
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.topic_watch import TopicWatch
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.driver.verdict_writer import VerdictWriter
-from kshare.spark.journal.opening import check_drained
+from kshare.spark.journal.opened_store import check_drained
 from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token
@@ -65,7 +65,7 @@ class RangeMember:
         """With `settle=journal`."""
         self._lock_fit = LockFit()
         self._planned_at: float | None = None
-        self._event_seen = Signal()
+        self._event_seen = Notifier()
         self._empty: set[int | None] = set()
         """Brokers whose last fetch returned nothing, since more records were requested."""
         self._drain: Drain | None = None

@@ -16,13 +16,13 @@ from contextlib import suppress
 import anyio
 
 from kshare.admin.routing import Router
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody
 from kshare.spark.driver.decisions import Decisions
 from kshare.spark.journal.inspection import all_journals, is_member
 from kshare.spark.journal.journal import Journal, Usage, open_journal
-from kshare.spark.journal.opening import check_retention, opened_store
+from kshare.spark.journal.opened_store import check_retention, opened_store
 from kshare.spark.journal.settings import JournalSettings, usual_topic
 from kshare.spark.journal.store import return_command
 from kshare.spark.options import ReadOptions
@@ -48,7 +48,7 @@ class Stager:
         """`apply` is called with what to accept."""
         self.failure: KshareError | None = None
         """Why nothing can be staged any more."""
-        self.staged = Signal()
+        self.staged = Notifier()
         self._options = options
         self._settings = settings
         self._custody = custody
@@ -56,7 +56,7 @@ class Stager:
         self._router = router
         self._journal: Journal | None = None
         self._size = 0
-        self._acquired = Signal()
+        self._acquired = Notifier()
         self._usage = Usage(0, 0, None)
         self._is_stopping = False
         self._writing = anyio.Lock()

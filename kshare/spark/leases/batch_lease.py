@@ -32,7 +32,7 @@ from anyio.from_thread import start_blocking_portal
 
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, lease_of, spans_of
-from kshare.engine.events import Event, Settled
+from kshare.engine.events import Acknowledged, Event
 from kshare.engine.events import LeaseLost as LostEvent
 from kshare.errors import ConfigError, KshareError
 from kshare.spark.executor.connections import Connections, connections
@@ -224,7 +224,7 @@ class BatchLease:
         if isinstance(event, LostEvent):
             # After the block, all were decided: what has become of their acceptance is what counts.
             self._lost += 0 if self._is_done else event.records
-        elif isinstance(event, Settled) and self._is_done and event.error is not None:
+        elif isinstance(event, Acknowledged) and self._is_done and event.error is not None:
             accepted = event.counts().get("accept", 0)
             self._open += accepted if event.is_open else 0
             self._refused += 0 if event.is_open else accepted

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import exception_name
 from kshare.worker.handlers.routes import Route
@@ -43,7 +43,7 @@ class Admission:
         limits: ShareLimits,
         summary: SummaryLog,
         host: Host,
-        changed: Signal,
+        changed: Notifier,
         clock: Callable[[], float],
     ) -> None:
         """`changed` is sent when a run has failed."""

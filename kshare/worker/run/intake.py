@@ -11,7 +11,7 @@ from collections.abc import Callable
 from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.worker.functions.concurrently import for_each
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Host
@@ -39,7 +39,7 @@ class Intake:
         slots: Slots,
         host: Host,
         clock: Callable[[], float],
-        wants: Signal,
+        wants: Notifier,
     ) -> None:
         self._route = route
         self._pipeline = pipeline

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.errors import KshareError
 from kshare.summary_log import SummaryLog
 from kshare.worker.handlers.routes import Route
@@ -49,7 +49,7 @@ class Pipeline:
         self._limits = limits
         options = route.options
         self.counts = Counts()
-        self.changed = Signal()
+        self.changed = Notifier()
         """Sent when a record is held, and when a slot has nothing more to do."""
         fields = {"group": route.group, "handler": route.name}
         self.summary = SummaryLog(log, f"{route.group}, handler {route.name}", fields=fields)

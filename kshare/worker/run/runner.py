@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.client.record import ShareRecord
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
 from kshare.surroundings import wall_time
@@ -98,7 +98,7 @@ class HandlerRunner:
         self._adaptive = (
             AdaptiveLimit(options.concurrency) if isinstance(options.concurrency, Adaptive) else None
         )
-        self._wants = Signal()
+        self._wants = Notifier()
         """Sent when the intake should look whether more records are needed."""
         self._fresh_by: float | None = None
         """Until when a probe waits for a record that hasn't failed yet."""

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.record import BatchIterator
-from kshare.engine.signals import Signal
+from kshare.engine.notifier import Notifier
 from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Host
@@ -42,7 +42,7 @@ class SlotWork:
         pipeline: Pipeline,
         host: Host,
         clock: Callable[[], float],
-        wants: Signal,
+        wants: Notifier,
     ) -> None:
         self._route = route
         self._options = options = route.options

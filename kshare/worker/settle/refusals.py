@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 from kshare.summary_log import SummaryLog
 from kshare.worker.watch.counts import Counts
 
@@ -18,7 +18,7 @@ class Refusals:
         self._counts = counts
         self._summary = summary
 
-    def on_settled(self, settled: Settled) -> None:
+    def on_settled(self, settled: Acknowledged) -> None:
         """The outcome of acknowledgements."""
         if settled.error is None:
             return

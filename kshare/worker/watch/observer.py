@@ -39,7 +39,7 @@ class HandlerRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordSettled:
+class RecordProcessed:
     """A record was settled, or is held for another attempt."""
 
     handler: str
@@ -60,7 +60,7 @@ class WorkerObserver:
     def on_run(self, run: HandlerRun) -> Callable[[], None] | None:
         """A handler is about to be called, in this context. May return a function to be called when it has ended."""
 
-    def on_settled(self, settled: RecordSettled) -> None:
+    def on_settled(self, settled: RecordProcessed) -> None:
         """A record was settled, or is held for another attempt."""
 
     def on_breaker(self, handler: str, group: str, state: BreakerState) -> None:

@@ -15,7 +15,7 @@ from kshare.worker.functions.user_functions import exception_name, is_failure
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.breaker import BreakerState
 from kshare.worker.rules.decision import RecordOutcome, RunResult
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordProcessed, WorkerObserver
 
 ResultT = TypeVar("ResultT")
 
@@ -61,7 +61,7 @@ class Watch:
         if isinstance(cause, BaseException):
             cause = exception_name(cause)
         seconds = 0.0 if since is None else self.clock() - since
-        settled = RecordSettled(self._handler, delivery, outcome, cause or "", seconds)
+        settled = RecordProcessed(self._handler, delivery, outcome, cause or "", seconds)
         for observer in self._observers:
             self.tell(observer.on_settled, settled)
 

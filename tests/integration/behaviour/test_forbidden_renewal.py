@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from kshare import BrokerError
-from kshare.engine.events import Event, Settled
+from kshare.engine.events import Acknowledged, Event
 from kshare.protocol.error_codes import ErrorCode
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, until
@@ -42,4 +42,4 @@ async def test_rule_6_a_refused_renewal_does_not_end_the_lock(
 
 def refusals(events: list[Event]) -> list[BrokerError]:
     """Errors of renewals that were given up."""
-    return [e.error for e in events if isinstance(e, Settled) and isinstance(e.error, BrokerError)]
+    return [e.error for e in events if isinstance(e, Acknowledged) and isinstance(e.error, BrokerError)]

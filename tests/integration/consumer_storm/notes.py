@@ -12,7 +12,15 @@ from typing import Any
 
 from kshare import AcknowledgeError, DeserializationFailed
 from kshare.client.record import ShareBatch, ShareRecord, spans_of
-from kshare.engine.events import Damaged, GivenBack, LeaseLost, LeaseRenewed, SessionEnded, Settled, Skipped
+from kshare.engine.events import (
+    Acknowledged,
+    Damaged,
+    GivenBack,
+    LeaseLost,
+    LeaseRenewed,
+    SessionEnded,
+    Skipped,
+)
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.diary import Diary, Event
 
@@ -112,7 +120,7 @@ class Notes:
 
     # --- events of the consumer
 
-    def _on_settled(self, outcome: Settled) -> None:
+    def _on_settled(self, outcome: Acknowledged) -> None:
         event = Event.CONFIRMED if outcome.error is None else Event.REFUSED
         if outcome.topic == self.orders.topic:
             for first, last, kind in outcome.ranges():

@@ -22,7 +22,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kshare.protocol.messages.metadata_request import MetadataRequest
 from kshare.protocol.messages.metadata_response import MetadataResponse
-from kshare.spark.journal import folder_store, opening
+from kshare.spark.journal import folder_store, opened_store
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.frames import JournalDamaged
 from kshare.spark.journal.journal import Journal, open_journal
@@ -411,16 +411,16 @@ async def test_a_runner_that_goes_on_while_its_successor_needs_no_journal(
     one = await place.open()
     await one.append([span(0, 9)], 0, 1)
     known = one.position(10)
-    await opening.check_drained(place.router, known, 1)
+    await opened_store.check_drained(place.router, known, 1)
     one = await place.open(known)
 
     async def late(store: JournalStore, **options: Any) -> Journal:
         await one.append([span(10, 19)], 0, 1)
         return await open_journal(store, **options)
 
-    monkeypatch.setattr("kshare.spark.journal.opening.open_journal", late)
+    monkeypatch.setattr("kshare.spark.journal.opened_store.open_journal", late)
     with pytest.raises(JournalError, match="has 10 staged records, which would be lost"):
-        await opening.check_drained(place.router, known, 1)
+        await opened_store.check_drained(place.router, known, 1)
     with pytest.raises(JournalFenced):
         await one.append([span(20, 29)], 0, 1)
 

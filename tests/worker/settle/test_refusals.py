@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kshare.engine.events import Settled
+from kshare.engine.events import Acknowledged
 from kshare.errors import ConnectionLost
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 from kshare.state.lease import ACCEPT, RELEASE
@@ -24,9 +24,9 @@ def test_only_what_was_accepted_and_not_confirmed_counts(caplog: pytest.LogCaptu
     counts = Counts()
     refusals = Refusals(counts, SummaryLog(logging.getLogger("kshare.worker")))
     acknowledged = (AckRange(3, 5, bytes([ACCEPT])), AckRange(7, 8, bytes([RELEASE, ACCEPT])))
-    refusals.on_settled(Settled("orders", 0, acknowledged, None, False))
+    refusals.on_settled(Acknowledged("orders", 0, acknowledged, None, False))
     assert counts.lost == 0
-    refusals.on_settled(Settled("orders", 0, acknowledged, ConnectionLost("gone"), True))
+    refusals.on_settled(Acknowledged("orders", 0, acknowledged, ConnectionLost("gone"), True))
     assert counts.lost == 4
     assert f"3 records of orders[0] (offsets 3 to 5): {CAUSE}" in caplog.text
     assert "gone" in caplog.text

@@ -15,7 +15,7 @@ from kshare.worker import (
     Delivery,
     HandlerRun,
     RecordOutcome,
-    RecordSettled,
+    RecordProcessed,
     Retry,
     RetryTopics,
     RunResult,
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 class Diary(WorkerObserver):
     def __init__(self) -> None:
         self.runs: list[HandlerRun] = []
-        self.settled: list[RecordSettled] = []
+        self.settled: list[RecordProcessed] = []
         self.breaker: list[tuple[str, BreakerState]] = []
         self.serving: list[str] = []
 
@@ -44,7 +44,7 @@ class Diary(WorkerObserver):
         assert run.result is None
         return lambda: self.runs.append(run)
 
-    def on_settled(self, settled: RecordSettled) -> None:
+    def on_settled(self, settled: RecordProcessed) -> None:
         self.settled.append(settled)
 
     def on_breaker(self, handler: str, group: str, state: BreakerState) -> None:
@@ -204,7 +204,7 @@ class Broken(WorkerObserver):
 
         return ended
 
-    def on_settled(self, settled: RecordSettled) -> None:
+    def on_settled(self, settled: RecordProcessed) -> None:
         raise ValueError("on_settled")
 
 

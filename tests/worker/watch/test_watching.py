@@ -10,19 +10,19 @@ import pytest
 from kshare.errors import InProgress
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.decision import RecordOutcome, RunResult
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordProcessed, WorkerObserver
 from kshare.worker.watch.watching import Watch
 
 
 class Runs(WorkerObserver):
     def __init__(self) -> None:
         self.ended: list[HandlerRun] = []
-        self.settled: list[RecordSettled] = []
+        self.settled: list[RecordProcessed] = []
 
     def on_run(self, run: HandlerRun) -> Callable[[], None]:
         return lambda: self.ended.append(run)
 
-    def on_settled(self, settled: RecordSettled) -> None:
+    def on_settled(self, settled: RecordProcessed) -> None:
         self.settled.append(settled)
 
 

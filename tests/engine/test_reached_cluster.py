@@ -7,7 +7,7 @@ from typing import Literal
 import anyio
 import pytest
 
-from kshare.engine.opening import reached
+from kshare.engine.reached_cluster import reached
 from kshare.errors import ConnectionLost
 from kshare.net.settings import NetSettings
 from kshare.testing import Broker

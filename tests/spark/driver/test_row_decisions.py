@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kshare.errors import KshareError
-from kshare.spark.driver.settling import socket_folder
+from kshare.spark.driver.row_decisions import socket_folder
 
 
 @pytest.fixture

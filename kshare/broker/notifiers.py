@@ -1,6 +1,6 @@
-"""Signals that wake waiting requests when something has changed, so that long polls don't poll.
+"""Wakes waiting requests when something has changed, so that long polls don't poll.
 
-A signal has no value and no memory. One function does all waiting, so that no long poll can forget its deadline or
+A notifier has no value and no memory. One function does all waiting, so that no long poll can forget its deadline or
 outlive its connection.
 """
 
@@ -15,7 +15,7 @@ import anyio.lowlevel
 from kshare.broker.clock import Clock
 
 
-class Signal:
+class Notifier:
     """Calls all listeners, once per `fire`."""
 
     __slots__ = ("_listeners",)
@@ -34,8 +34,8 @@ class Signal:
             call()
 
 
-class WakeOne(Signal):
-    """A signal for something that only one listener can use. It calls the one that has waited longest.
+class WakeOne(Notifier):
+    """A notifier for something that only one listener can use. It calls the one that has waited longest.
 
     A listener that was called, or that stops listening for another reason, uses what it can, and then calls `wake_next`
     if something is left. So a hundred long polls on one partition cost as much as one. Each listener is called at most
@@ -80,34 +80,34 @@ class WakeOne(Signal):
         super().fire()
 
 
-async def let_others_first(signals: Sequence[WakeOne]) -> bool:
+async def let_others_first(notifiers: Sequence[WakeOne]) -> bool:
     """Wait until all listeners that were called have run, for a newcomer. Returns whether there were any."""
     has_waited = False
-    while any(signal.is_promised for signal in signals):
+    while any(notifier.is_promised for notifier in notifiers):
         has_waited = True
         await anyio.lowlevel.checkpoint()
     return has_waited
 
 
 async def wait_for_any(
-    signals: Iterable[Signal], clock: Clock, until: int, real_until: float = math.inf
+    notifiers: Iterable[Notifier], clock: Clock, until: int, real_until: float = math.inf
 ) -> bool:
-    """Wait until one of the signals fires (True) or the time is `until` (False).
+    """Wait until one of the notifiers fires (True) or the time is `until` (False).
 
     `real_until` is a time of the event loop, which also ends it.
 
     It listens before it first yields to other tasks, so a caller that has just checked its condition misses no change.
-    After a signal has fired, it yields once more: other tasks that are ready make their changes first, and the caller
+    After a notifier has fired, it yields once more: other tasks that are ready make their changes first, and the caller
     finds all of them at once.
     """
     if clock.now() >= until:
         return False
     fired = anyio.Event()
     wake = fired.set
-    awaited = tuple(signals)
+    awaited = tuple(notifiers)
     timer = clock.at(until, wake)
-    for signal in awaited:
-        signal.listen(wake)
+    for notifier in awaited:
+        notifier.listen(wake)
     try:
         if real_until == math.inf:
             await fired.wait()
@@ -117,6 +117,6 @@ async def wait_for_any(
         await anyio.lowlevel.checkpoint()
     finally:
         timer.cancel()
-        for signal in awaited:
-            signal.forget(wake)
+        for notifier in awaited:
+            notifier.forget(wake)
     return fired.is_set() and clock.now() < until

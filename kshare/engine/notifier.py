@@ -1,7 +1,7 @@
-"""A signal: wakes the tasks that wait for it. It has no state.
+"""Wakes the tasks that wait for it. It has no state.
 
 To wait for a change, call `next()` before you check the current state, so that no change in between is missed. All
-tasks of a consumer are in one event loop; a signal is sent from there.
+tasks of a consumer are in one event loop; `send` is called there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 
 
-class Signal:
+class Notifier:
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Signal:
             event.set()
 
     def next(self) -> anyio.Event:
-        """Return an event that is set when the signal is sent next."""
+        """Return an event that is set at the next `send`."""
         if self._event is None:
             self._event = anyio.Event()
         return self._event
 
     async def wait(self) -> None:
-        """Wait until the signal is sent next."""
+        """Wait for the next `send`."""
         await self.next().wait()
