@@ -519,15 +519,15 @@ class SessionSystem:
     # --- what is explored
 
     def fingerprint(self) -> Hashable:
-        orders = [self.members, self.members[::-1]] if len(self.members) > 1 else [self.members]
+        """Members are alike: it makes no difference which of them has which name."""
+        pictures = [(member.name, self._picture(member)) for member in self.members]
+        orders = [pictures, pictures[::-1]] if len(pictures) > 1 else [pictures]
         return min((self._fingerprint(order) for order in orders), key=hash)
 
-    def _fingerprint(self, members: Sequence[Member]) -> Hashable:
-        """Members are alike: it makes no difference which of them has which name."""
-        names = {member.name: number for number, member in enumerate(members)}
+    def _fingerprint(self, pictures: Sequence[tuple[str, Hashable]]) -> Hashable:
         return (
-            self.cluster.fingerprint(names, self._now_ms),
-            tuple(self._picture(member) for member in members),
+            self.cluster.fingerprint({name: number for number, (name, _) in enumerate(pictures)}, self._now_ms),
+            tuple(picture for _, picture in pictures),
             self.faults_left,
             self.releases_left,
         )
