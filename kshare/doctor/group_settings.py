@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Iterable
 from kshare.admin import groups, offsets
 from kshare.admin.expected_starts import EARLIEST_RESET, RESET
 from kshare.admin.results import ConfigEntry
-from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem, warning
+from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem, unknown, warning
 from kshare.doctor.cluster_info import ClusterInfo
-from kshare.doctor.releases import SKIPPED_RECORDS, minor_release
+from kshare.doctor.releases import COLON_IN_NAME, SKIPPED_RECORDS, minor_release
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.wording import shell_word
@@ -24,6 +24,7 @@ async def group_settings(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for group in await chosen_groups(info):
         settings = {one.name: one for one in await info.group_config(group)}
         found = [
+            *_colon_in_name(info, group),
             *_outside(info, group, settings.values()),
             *_short_session_timeout(info, group, settings),
             *await _at_the_end(info, group, settings),
@@ -72,6 +73,18 @@ def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> 
         )
         if is_beyond
     ]
+
+
+def _colon_in_name(info: ClusterInfo, group: str) -> list[CheckResult]:
+    if ":" not in group:
+        return []
+    releases = {minor_release(connection.versions) for connection in info.connections.values()}
+    text = f"{COLON_IN_NAME.text}. Choose a name without a colon, or upgrade the brokers"
+    if releases & COLON_IN_NAME.has:
+        return [warning(check_of(group), text)]
+    if releases & COLON_IN_NAME.may_have:
+        return [unknown(check_of(group), f"brokers run Kafka 4.2, exact release unknown: {text}")]
+    return []
 
 
 def _short_session_timeout(

@@ -53,6 +53,14 @@ SKIPPED_RECORDS = KnownDefect(
     "before Kafka 4.4, a group skips what is written to added partitions before its members have noticed them "
     "(KAFKA-20742)",
 )
+# 4.1.2 and 4.2.0 split the key of a share-partition, GROUP:TOPIC_ID:PARTITION, at each colon; 4.2.1 doesn't.
+COLON_IN_NAME = KnownDefect(
+    "KAFKA-20183",
+    frozenset({(4, 1)}),
+    frozenset({(4, 2)}),
+    "before Kafka 4.2.1, brokers may not find the share coordinator of a group whose name contains a colon; its "
+    "members then receive nothing, without an error (KAFKA-20183)",
+)
 
 
 def minor_release(versions: BrokerVersions) -> MinorRelease | None:

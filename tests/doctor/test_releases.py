@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kshare.broker.profiles import RELEASES, profile
-from kshare.doctor.releases import DEADLOCK, SKIPPED_RECORDS, KnownDefect, minor_release
+from kshare.doctor.releases import COLON_IN_NAME, DEADLOCK, SKIPPED_RECORDS, KnownDefect, minor_release
 from kshare.net.versions import BrokerVersions
 
 SHARE_ACKNOWLEDGE = 79
@@ -35,7 +35,7 @@ def test_broker_without_share_groups() -> None:
     assert minor_release(BrokerVersions({}, {}, {})) is None
 
 
-@pytest.mark.parametrize("defect", [DEADLOCK, SKIPPED_RECORDS])
+@pytest.mark.parametrize("defect", [COLON_IN_NAME, DEADLOCK, SKIPPED_RECORDS])
 def test_texts_name_the_issue(defect: KnownDefect) -> None:
     assert defect.issue in defect.text
     assert not defect.has & defect.may_have

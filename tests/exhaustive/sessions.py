@@ -526,7 +526,9 @@ class SessionSystem:
 
     def _fingerprint(self, pictures: Sequence[tuple[str, Hashable]]) -> Hashable:
         return (
-            self.cluster.fingerprint({name: number for number, (name, _) in enumerate(pictures)}, self._now_ms),
+            self.cluster.fingerprint(
+                {name: number for number, (name, _) in enumerate(pictures)}, self._now_ms
+            ),
             tuple(picture for _, picture in pictures),
             self.faults_left,
             self.releases_left,

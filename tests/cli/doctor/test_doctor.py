@@ -606,3 +606,15 @@ def test_output_fits_a_small_terminal(broker: Broker) -> None:
     assert max(len(line) for line in lines if line not in commands) <= 80
     for command in commands:
         assert command.endswith(f"--bootstrap-server {broker.bootstrap}")  # not wrapped: it can be copied
+
+
+@pytest.mark.parametrize(("release", "level"), [("4.1", "warning"), ("4.3", "")])
+def test_group_name_with_a_colon(
+    release: str, level: str, monkeypatch: pytest.MonkeyPatch, run: Kshare
+) -> None:
+    with Broker(release=release) as broker:
+        monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+        broker.set_group_config("shop:eu", {"share.auto.offset.reset": "earliest"})
+        said = run("doctor", "--group", "shop:eu").out
+    lines = [line for line in said.splitlines() if "KAFKA-20183" in line]
+    assert [line.split()[0] for line in lines] == ([level] if level else []), said
