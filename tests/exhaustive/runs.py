@@ -32,6 +32,9 @@ def runs(members: int, records: int, faults: int) -> list[Run]:
     size: dict[str, Any] = {"members": members, "records": records, "faults": faults}
     return [
         Run("sessions", SessionSizes(**size, releases=0), SessionSystem, sessions.modelled),
+        Run(
+            "sessions-in-turn", SessionSizes(**size, releases=0, at_once=1), SessionSystem, sessions.modelled
+        ),
         Run("settling", SettlingSizes(**size), SettlingSystem, settling.modelled),
         Run("settling-in-turn", SettlingSizes(**size, at_once=1), SettlingSystem, settling.modelled),
         Run("journal", CustodySizes(**size), CustodySystem, custody.modelled),

@@ -45,8 +45,6 @@ from tests.exhaustive.pictures import picture
 from tests.exhaustive.share_cluster import NODES, PARTITION, TOPIC, ShareCluster, coarse
 from tests.exhaustive.stepping import Gates, SteppedLoop, place_of
 
-_CONFIG = ConsumerConfig.make("x:1", {"group": "group", "topics": ["t"], "max_records": 2})
-_SETTINGS = _CONFIG.member_settings()
 _MOMENT = "a moment passes"
 _EXPIRY = "time passes until locks have expired"
 _SHORT_S = 1.0
@@ -58,12 +56,21 @@ class SessionSizes:
     members: int = 2
     records: int = 3
     faults: int = 2
+    at_once: int = 2
+    """How many records a member holds at once."""
     releases: int = 1
     """How many records users release instead of accepting them."""
 
 
 class Member:
-    def __init__(self, name: str, loop: SteppedLoop, gates: Gates, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: ConsumerConfig,
+        loop: SteppedLoop,
+        gates: Gates,
+        note: Callable[[str], None],
+    ) -> None:
         self.name = name
         self.accepted: set[int] = set()
         """What its user has accepted."""
@@ -71,6 +78,7 @@ class Member:
         """Of these, what may come again: the user was told that the lock was lost, or that the acknowledgement was
         refused, or it was lost in time."""
         self.seen = 0
+        self._settings = config.member_settings()
         self._loop = loop
         self._gates = gates
         self._note = note
@@ -78,7 +86,7 @@ class Member:
         timers = LeaseTimers(can_renew=True, max_lease_s=1000.0)
         self.holdings = _Holdings(
             self,
-            max_records=2,
+            max_records=config.max_records,
             lease_timers=timers,
             clock=loop.time,
             suspended=lambda: 0.0,
@@ -186,7 +194,7 @@ class Member:
             number,
             self.sessions[number],
             line,
-            _SETTINGS,
+            self._settings,
             self.book,
             self.demand,
             lambda _: "t",
@@ -255,8 +263,11 @@ class SessionSystem:
         self.loop = SteppedLoop()
         self.gates = Gates(self.loop)
         self.cluster = ShareCluster(sizes.records)
+        options = {"group": "group", "topics": ["t"], "max_records": sizes.at_once}
+        config = ConsumerConfig.make("x:1", options)
         self.members = [
-            Member(name, self.loop, self.gates, self.found.append) for name in "ABCDEFG"[: sizes.members]
+            Member(name, config, self.loop, self.gates, self.found.append)
+            for name in "ABCDEFG"[: sizes.members]
         ]
         for member in self.members:
             self.loop.call(partial(member.start, self.cluster.leader, self.cluster.leader_epoch))

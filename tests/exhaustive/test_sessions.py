@@ -20,6 +20,7 @@ pytestmark = pytest.mark.lengthy
     [
         (SessionSizes(members=1, records=1, faults=1, releases=0), 250),
         (SessionSizes(members=2, records=2, faults=0, releases=1), 50),
+        (SessionSizes(members=1, records=2, faults=1, releases=0, at_once=1), 250),
     ],
     ids=str,
 )
