@@ -77,7 +77,6 @@ class Member:
         self.excused: set[int] = set()
         """Of these, what may come again: the user was told that the lock was lost, or that the acknowledgement was
         refused, or it was lost in time."""
-        self.seen = 0
         self._settings = config.member_settings()
         self._loop = loop
         self._gates = gates
