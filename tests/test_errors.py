@@ -61,10 +61,10 @@ def exceptions() -> dict[str, type[BaseException]]:
     found: dict[str, type[BaseException]] = {}
     waiting: list[type[BaseException]] = [BaseException]
     while waiting:
-        one = waiting.pop()
-        waiting += one.__subclasses__()
-        if one.__module__ in SOURCES:
-            found[f"{one.__module__}.{one.__qualname__}"] = one
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if kind.__module__ in SOURCES:
+            found[f"{kind.__module__}.{kind.__qualname__}"] = kind
     return found
 
 
@@ -72,7 +72,7 @@ EXCEPTIONS = exceptions()
 
 
 def instance(kind: type[BaseException]) -> BaseException:
-    owner = next(one for one in kind.__mro__ if "__init__" in vars(one))
+    owner = next(base for base in kind.__mro__ if "__init__" in vars(base))
     if owner.__module__ not in SOURCES:
         return kind("what happened")
     parameters = inspect.signature(kind).parameters.values()

@@ -68,7 +68,9 @@ def test_every_package_has_a_row() -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_the_import_contracts_match_the_table(room: str) -> None:
     (contract,) = [
-        one for one in contracts() if one["type"] == "protected" and one["protected_modules"] == [room]
+        contract
+        for contract in contracts()
+        if contract["type"] == "protected" and contract["protected_modules"] == [room]
     ]
     drawn = {
         other
@@ -94,7 +96,7 @@ def test_a_package_imports_only_what_its_row_allows(room: str) -> None:
         if room_of(name) == room
         for other in sorted(imports()[name].at_run_time | imports()[name].for_types)
         if other.startswith("kshare.") and room_of(other) != room and room_of(other) not in FOR_ALL
-        if not any(other == one or other.startswith(f"{one}.") for one in allowed)
+        if not any(other == arrow or other.startswith(f"{arrow}.") for arrow in allowed)
     ]
     assert wrong == []
 
@@ -117,7 +119,7 @@ def test_every_allowed_import_is_used(room: str) -> None:
 
 def test_there_are_no_import_cycles() -> None:
     """Including imports within functions. `python -m tools.modules` also lists cycles only for type checkers."""
-    graph = {name: one.at_run_time for name, one in imports().items() if name.startswith("kshare")}
+    graph = {name: imported.at_run_time for name, imported in imports().items() if name.startswith("kshare")}
     assert cycles(graph) == []
 
 
@@ -134,5 +136,5 @@ def test_cycles_are_found_wherever_the_import_is(tmp_path: Path) -> None:
     (package / "e.py").write_text("from p.d import D\n")
     sources = modules("p", tmp_path)
     found = {name: imports_of(name, path, sources) for name, path in sources.items()}
-    assert cycles({name: one.at_run_time for name, one in found.items()}) == [["p.a", "p.b", "p.c"]]
+    assert cycles({name: imported.at_run_time for name, imported in found.items()}) == [["p.a", "p.b", "p.c"]]
     assert found["p.d"].for_types == {"p.e"}

@@ -115,7 +115,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compiled_modules() -> set[str]:
     """The last parts of their names: those with a .pxd that isn't for inlining."""
     tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
-    assigned = {ast.unparse(one.targets[0]): one.value for one in tree.body if isinstance(one, ast.Assign)}
+    assigned = {
+        ast.unparse(statement.targets[0]): statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+    }
     inlined: set[str] = ast.literal_eval(assigned["INLINED"])
     return {path.stem for path in (ROOT / "kshare").rglob("*.pxd")} - inlined
 
@@ -216,7 +220,7 @@ def test_every_documented_install_line_has_a_room() -> None:
     extras = {room.extras for room in ROOMS}
     assert lines <= extras
     assert {*project["optional-dependencies"]} - NOT_FOR_USERS <= {
-        one for room in extras for one in room.split(",")
+        extra for room in extras for extra in room.split(",")
     }
     programs = {path.stem for path in PROGRAMS.glob("*.py")} - {"__init__", "shared", "shop"}
     assert {program for room in ROOMS for program in room.programs} == programs

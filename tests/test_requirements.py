@@ -64,17 +64,20 @@ def required(extras: tuple[str, ...], *, indirectly: bool) -> set[str]:
     waiting = [Requirement(f"kshare[{','.join(extras)}]" if extras else "kshare")]
     seen: set[str] = set()
     while waiting:
-        one = waiting.pop()
-        if str(one) in seen:
+        requirement = waiting.pop()
+        if str(requirement) in seen:
             continue
-        seen.add(str(one))
-        name = canonicalize_name(one.name)
+        seen.add(str(requirement))
+        name = canonicalize_name(requirement.name)
         found.add(name)
         if name == "kshare":
-            texts = [*PROJECT["dependencies"], *(text for extra in one.extras for text in OPTIONAL[extra])]
+            texts = [
+                *PROJECT["dependencies"],
+                *(text for extra in requirement.extras for text in OPTIONAL[extra]),
+            ]
             waiting += map(Requirement, texts)
         elif indirectly:
-            waiting += _required_by(name, one.extras)
+            waiting += _required_by(name, requirement.extras)
     return found
 
 
@@ -85,9 +88,10 @@ def _required_by(name: str, extras: set[str]) -> list[Requirement]:
         return []
     found = map(Requirement, texts)
     return [
-        one
-        for one in found
-        if one.marker is None or any(one.marker.evaluate({"extra": extra}) for extra in ["", *extras])
+        requirement
+        for requirement in found
+        if requirement.marker is None
+        or any(requirement.marker.evaluate({"extra": extra}) for extra in ["", *extras])
     ]
 
 

@@ -104,7 +104,7 @@ def test_fields_are_attributes_of_log_records() -> None:
     for offset in range(3):
         log.event(logging.WARNING, "rejected", fields={"offset": offset})
     log.close()
-    assert [(vars(one)["group"], vars(one)["offset"]) for one in records] == [
+    assert [(vars(record)["group"], vars(record)["offset"]) for record in records] == [
         ("shippers", 0),
         ("shippers", 2),
     ]

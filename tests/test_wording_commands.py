@@ -43,9 +43,9 @@ def test_all_commands_are_quoted_here() -> None:
     """`shlex.quote` leaves control characters as they are."""
     root = Path(kshare.__file__).parent
     found = [
-        str(one.relative_to(root))
-        for one in root.rglob("*.py")
-        if re.search(r"shlex\.(quote|join)", one.read_text(encoding="utf-8"))
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"shlex\.(quote|join)", path.read_text(encoding="utf-8"))
     ]
     assert sorted(found) == ["installation.py", "wording.py"], "use shell_word and shell_line"
 

@@ -48,10 +48,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.exhaustive", description=first_line, epilog=more.strip()
     )
-    one, none = at_least(1), at_least(0)
-    parser.add_argument("--members", type=one, default=1, help="consumers, or workers (default: 1)")
-    parser.add_argument("--records", type=one, default=2, help="in the one partition (default: 2)")
-    parser.add_argument("--faults", type=none, default=1, help="at most so many in each order (default: 1)")
+    parser.add_argument("--members", type=at_least(1), default=1, help="consumers, or workers (default: 1)")
+    parser.add_argument("--records", type=at_least(1), default=2, help="in the one partition (default: 2)")
+    parser.add_argument(
+        "--faults", type=at_least(0), default=1, help="at most so many in each order (default: 1)"
+    )
     parser.add_argument(
         "--run", action="append", choices=_NAMES, help="only this one; may be given more than once"
     )

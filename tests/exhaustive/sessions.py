@@ -346,7 +346,9 @@ class SessionSystem:
                 if self.cluster.sessions[link.node].find(("group", member.name)) is not None:
                     yield f"node {link.node} drops the session of {member.name}"
         yield "the leader moves"
-        if not self.cluster.is_coordinator_away and any(True for one in self.members for _ in one.leases):
+        if not self.cluster.is_coordinator_away and any(
+            True for member in self.members for _ in member.leases
+        ):
             yield "the share coordinator can't be reached for the next acknowledgements"
         renewal = min((member.book.wake_at for member in self.members), default=float("inf"))
         if self.loop.time() + _SHORT_S < renewal < float("inf"):
@@ -486,7 +488,9 @@ class SessionSystem:
             member.holdings.confirmed.clear()
         for offset in range(self.sizes.records):
             state, holder = cluster.state_of(offset)
-            if state is RecordState.ACKNOWLEDGED and not any(offset in one.accepted for one in self.members):
+            if state is RecordState.ACKNOWLEDGED and not any(
+                offset in member.accepted for member in self.members
+            ):
                 self.found.append(f"record {offset} is accepted, and no user has finished it")
             if state is RecordState.ARCHIVED:
                 self.found.append(f"record {offset} is archived")
@@ -636,9 +640,9 @@ def _of_request(request: Any, epoch: int) -> tuple[Any, ...]:
     """Epochs ascend for ever: what counts is whether it is the one that the node expects."""
     if request is None:
         return (None, None)
-    its = request.share_session_epoch
+    sent = request.share_session_epoch
     return (
-        its if its <= 0 else ("next", its - epoch),
+        sent if sent <= 0 else ("next", sent - epoch),
         type(request).__name__,
         picture(request.topics),
         picture(getattr(request, "forgotten_topics_data", ())),

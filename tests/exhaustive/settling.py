@@ -444,7 +444,7 @@ class SettlingSystem:
             tuple(self.states),
             tuple(0 if state in _SETTLED else self.deliveries[at] for at, state in enumerate(self.states)),
             tuple((at, numbers[held.worker], held.is_finished) for at, held in sorted(self.held.items())),
-            frozenset(one for one in self.written if self.states[one[1]] not in _SETTLED),
+            frozenset(write for write in self.written if self.states[write[1]] not in _SETTLED),
             frozenset(
                 (numbers[name], what, at)
                 for name, what, at in self.confirmed

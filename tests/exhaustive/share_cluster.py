@@ -105,8 +105,8 @@ class ShareCluster:
                 row.current_leader = fetched.LeaderIdAndEpoch(self.leader, self.leader_epoch)
             else:
                 row.acquired_records = [
-                    fetched.AcquiredRecords(one.first, one.last, one.count)
-                    for one in self._acquire(member, request, now_ms)
+                    fetched.AcquiredRecords(acquired.first, acquired.last, acquired.count)
+                    for acquired in self._acquire(member, request, now_ms)
                 ]
                 row.records = self._batch if row.acquired_records else b""
             if row.error_code or row.acquired_records or where in errors:
@@ -118,7 +118,7 @@ class ShareCluster:
         return ShareFetchResponse(
             responses=rows,
             acquisition_lock_timeout_ms=int(LOCK_S * 1000),
-            node_endpoints=[fetched.NodeEndpoint(one, f"node-{one}", 9092, None) for one in NODES],
+            node_endpoints=[fetched.NodeEndpoint(node, f"node-{node}", 9092, None) for node in NODES],
         )
 
     def has_records(self) -> bool:

@@ -112,16 +112,16 @@ class Runner:
         self.task = self._system.loop.start(self._process())
 
     async def _process(self) -> None:
-        system, its = self._system, self.journal
-        assert its is not None, "opened"
+        system, journal = self._system, self.journal
+        assert journal is not None, "opened"
         if system.checkpoint != self.known:
             raise CheckpointTaken
-        self.known = system.checkpoint = its.position(its.end)
+        self.known = system.checkpoint = journal.position(journal.end)
         system.processed += self.hand
         self.hand = []
-        its.complete(self.known.taken)
-        await its.tell_what_is_done(0)
-        await its.trim()
+        journal.complete(self.known.taken)
+        await journal.tell_what_is_done(0)
+        await journal.trim()
 
     def fingerprint(self) -> Hashable:
         here = () if self.is_idle else (place_of(self.task), _variables(self.task))
@@ -268,7 +268,7 @@ class TakeoverSystem:
     def is_done(self) -> bool:
         running = [runner for runner in self._runners if runner is not None]
         return (
-            all(one.is_idle and not one.hand for one in running)
+            all(runner.is_idle and not runner.hand for runner in running)
             and not self.late
             and (self._records == self.sizes.records or not (running or self.starts_left))
         )
@@ -289,7 +289,7 @@ def _offsets(ranges: Iterable[RecordRange]) -> Iterator[int]:
 
 
 _STEADY = frozenset(
-    {"self", "store", "is_running", "claim", "group", "member", "now_ms", "system", "its", "place"}
+    {"self", "store", "is_running", "claim", "group", "member", "now_ms", "system", "journal", "place"}
 )
 
 

@@ -39,7 +39,7 @@ def test_promises_are_kept_in_every_order(sizes: CustodySizes, states: int) -> N
         *((plant, problem, True) for plant, problem in JOURNAL_DEFECTS.items()),
         *((plant, problem, False) for plant, problem in ROW_DEFECTS.items()),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_planted_defects_are_found(plant: Callable[[], Any], problem: str, has_journal: bool) -> None:
     sizes = CustodySizes(members=1, records=2, faults=1, batch=1, has_journal=has_journal)

@@ -30,7 +30,9 @@ def test_promises_are_kept_in_every_order(sizes: SettlingSizes, states: int) -> 
     assert found.ends
 
 
-@pytest.mark.parametrize(("plant", "problem"), DEFECTS.items(), ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("plant", "problem"), DEFECTS.items(), ids=lambda value: getattr(value, "__name__", "")
+)
 def test_planted_defects_are_found(plant: Callable[[], Any], problem: str) -> None:
     sizes = SettlingSizes(members=1, records=1, faults=1)
     with settling.modelled(), plant(), pytest.raises(Broken, match=problem) as found:

@@ -54,7 +54,7 @@ class Batches:
         return 2
 
     def most_delivered(self) -> int:
-        return max((one.delivery_count for one in self._batches), default=0)
+        return max((batch.delivery_count for batch in self._batches), default=0)
 
     def records(self, *, is_implicit: bool = True) -> RecordStream:
         return RecordStream(self, self.inbox, is_implicit=is_implicit)
@@ -64,4 +64,4 @@ class Batches:
 
     @property
     def states(self) -> list[int]:
-        return [state for one in self.given for state in lease_of(one).states]
+        return [state for batch in self.given for state in lease_of(batch).states]

@@ -59,14 +59,14 @@ class ModelLog:
     def append(self, payload: bytes) -> tuple[int, bool]:
         """The offset, and whether it was there before. Raises Refused."""
         (batch,) = read_batches(payload)
-        own = [one for one in self._batches if one.producer_id == batch.producer_id][-_KNOWN:]
+        own = [earlier for earlier in self._batches if earlier.producer_id == batch.producer_id][-_KNOWN:]
         first = batch.base_sequence
         if own and batch.producer_epoch < own[-1].epoch:
             raise Refused(ErrorCode.INVALID_PRODUCER_EPOCH)
-        known = [one for one in own if one.epoch == batch.producer_epoch]
-        for one in known:
-            if (one.first, len(one.values)) == (first, batch.record_count):
-                return one.offset, True
+        known = [earlier for earlier in own if earlier.epoch == batch.producer_epoch]
+        for earlier in known:
+            if (earlier.first, len(earlier.values)) == (first, batch.record_count):
+                return earlier.offset, True
         expected = known[-1].first + len(known[-1].values) if known else 0
         if own and first != expected:
             raise Refused(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)

@@ -38,7 +38,9 @@ class World:
         is_older: bool = False,
         folder: Path | None = None,
     ) -> None:
-        self.log: dict[Record, str] = {(one, at): "free" for one in PARTITIONS for at in range(records)}
+        self.log: dict[Record, str] = {
+            (partition, at): "free" for partition in PARTITIONS for at in range(records)
+        }
         self.offset_log: dict[int, Token] = {}
         self.commit_log: set[int] = set()
         self.sink: dict[int, tuple[Record, ...]] = {}
@@ -148,9 +150,8 @@ class World:
             self.lose_session()
 
     def other_takes(self, partition: TopicIdPartition, max_records: int) -> None:
-        for record in [one for one, state in self.log.items() if one[0] == partition and state == "free"][
-            :max_records
-        ]:
+        free = [record for record, state in self.log.items() if record[0] == partition and state == "free"]
+        for record in free[:max_records]:
             self.log[record] = "theirs"
 
     def other_ends(self, *, is_done: bool) -> None:

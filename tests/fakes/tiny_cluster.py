@@ -135,7 +135,7 @@ class TinyCluster:
         del topic.holders[offset]
 
     def asked(self, kind: type[Message], node: int | None = None) -> list[Any]:
-        return [one for who, one in self.requests if isinstance(one, kind) and node in (None, who)]
+        return [request for at, request in self.requests if isinstance(request, kind) and node in (None, at)]
 
     def by_id(self, topic_id: bytes) -> Topic:
         return next(topic for topic in self.topics.values() if topic.topic_id == topic_id)
@@ -212,8 +212,8 @@ class _Node:
         if error:
             return MetadataResponse(error_code=error)
         wanted = [
-            self.cluster.topics[one.name] if one.name is not None else self.cluster.by_id(one.topic_id)
-            for one in request.topics or ()
+            self.cluster.topics[topic.name] if topic.name is not None else self.cluster.by_id(topic.topic_id)
+            for topic in request.topics or ()
         ]
         return MetadataResponse(
             brokers=[

@@ -51,7 +51,7 @@ def _grow_arrays(fields: list[Node], new: int) -> None:
             continue
         _grow_arrays(field["fields"], new)
         if field["type"].startswith("[]") and field["versions"].endswith("+"):
-            tag = sum("tag" in one for one in field["fields"])
+            tag = sum("tag" in child for child in field["fields"])
             owner = field["type"].removeprefix("[]")
             field["fields"] += [
                 _field("GrownCount", "uint16", new),

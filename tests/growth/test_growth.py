@@ -91,8 +91,8 @@ def _lists_types(node: ast.AST) -> bool:
     values = [*node.keys, *node.values] if isinstance(node, ast.Dict) else node.elts
     words = {
         str(value).lower()
-        for one in values
-        for part in ast.walk(one or node)
+        for element in values
+        for part in ast.walk(element or node)
         for value in (
             getattr(part, "value", None) if isinstance(part, ast.Constant) else None,
             getattr(part, "id", None),

@@ -149,7 +149,7 @@ def test_addresses_before_new_fields_are_rewritten(hint: int) -> None:
     response = fetched.ShareFetchResponse(responses=[topic], node_endpoints=[endpoint])
     came = passed_on(bytes(encode_response(response, 3, 7)), response, 3)
     _, moved = decode_response(fetched.ShareFetchResponse, 3, memoryview(came)[4:])
-    assert [(one.host, one.port, one.grown_hint) for one in moved.node_endpoints] == [(*HERE, hint)]
+    assert [(node.host, node.port, node.grown_hint) for node in moved.node_endpoints] == [(*HERE, hint)]
 
 
 @pytest.mark.parametrize("is_last", [True, False])
@@ -229,7 +229,9 @@ def test_new_fields_are_sent_in_both_directions(broker: Broker) -> None:
     assert (response.grown_share, response.grown_note) == (0.75, "from the broker")
     (partition,) = response.responses[0].partitions
     assert partition.grown_hint == 11
-    assert [(each.first_offset, each.last_offset) for each in partition.acquired_records] == [(0, 2)]
+    assert [(acquired.first_offset, acquired.last_offset) for acquired in partition.acquired_records] == [
+        (0, 2)
+    ]
 
 
 def _first_fetch(client: PlainClient, broker: Broker) -> Any:

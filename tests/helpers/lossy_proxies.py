@@ -98,8 +98,8 @@ class LossyProxies:
                     await client.send(chunk)
                     if self._shuts_after_response:
                         self._shuts_after_response, self.is_shut = False, True
-                        for one in self._open:
-                            await one.aclose()
+                        for stream in self._open:
+                            await stream.aclose()
 
             async def until_the_end(forward: Callable[[], Awaitable[None]]) -> None:
                 with suppress(*_GONE):

@@ -124,7 +124,7 @@ def _called(expression: Any, series: Series, at: float) -> Vector:
     found: Vector = {}
     for labels, value in _selected(selector, series).items():
         steps = int(seconds / STEP_S)  # a range doesn't include its start
-        points = [one for step in range(steps) if (one := value(end - step * STEP_S)) is not None]
+        points = [point for step in range(steps) if (point := value(end - step * STEP_S)) is not None]
         if points:
             found[labels] = {
                 "min_over_time": min(points),

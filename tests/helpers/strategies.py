@@ -31,7 +31,11 @@ def shapes(name: str) -> list[range]:
     def shape(version: int) -> tuple[object, ...]:
         return cls.is_flexible(version), _fields(cls, version)
 
-    starts = [one for one in range(first, last + 1) if one == first or shape(one) != shape(one - 1)]
+    starts = [
+        version
+        for version in range(first, last + 1)
+        if version == first or shape(version) != shape(version - 1)
+    ]
     return [range(*pair) for pair in pairwise([*starts, last + 1])]
 
 

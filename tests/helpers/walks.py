@@ -53,7 +53,7 @@ def steps_of(section: str, title: str) -> list[Step]:
     items = re.findall(r"^\d+\. (.*(?:\n   .*)*)", part, flags=re.MULTILINE)
     steps = []
     for item in items:
-        first, *asked = [Place(*one) for one in re.findall(r"`(kshare/[\w/]+\.py)`\s+`([\w.]+)`", item)]
+        first, *asked = [Place(*found) for found in re.findall(r"`(kshare/[\w/]+\.py)`\s+`([\w.]+)`", item)]
         steps.append(Step(first, tuple(asked), "*Later*" in item))
     return steps
 
@@ -70,7 +70,7 @@ def calls_of(walks: Iterable[list[Step]]) -> set[tuple[Place, Place]]:
             if not step.is_later:
                 said.add((before.place, step.place))
         said.update((step.place, place) for step in steps for place in step.asked)
-    return {(one, other) for one, other in said if one.code() and other.code()}
+    return {(caller, called) for caller, called in said if caller.code() and called.code()}
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def defect(text: str) -> str:
 
 def found(text: str) -> list[str]:
     """Descriptions of what was found once that have this text."""
-    return [one for one in FOUND if text.casefold() in one.casefold()]
+    return [description for description in FOUND if text.casefold() in description.casefold()]
 
 
 def _is_given(options: argparse.Namespace, name: str) -> bool:
@@ -68,7 +68,7 @@ def _is_given(options: argparse.Namespace, name: str) -> bool:
 
 def conflicts(options: argparse.Namespace) -> Iterator[str]:
     """What contradicts something else, or would have no effect."""
-    mode = next((one for one in _MODES if _is_given(options, one)), "many")
+    mode = next((mode for mode in _MODES if _is_given(options, mode)), "many")
     for name in _USELESS[mode]:
         if _is_given(options, name):
             yield (

@@ -106,8 +106,10 @@ class Changes:
 
     async def _suspend(self) -> None:
         world, chance = self._world, self._chance
-        alive = [one for one in world.processes if world.may_be_killed(one) and not one.was_killed]
-        running = [one for one in alive if not one.ended.is_set()]
+        alive = [
+            process for process in world.processes if world.may_be_killed(process) and not process.was_killed
+        ]
+        running = [process for process in alive if not process.ended.is_set()]
         if running:
             process, seconds = chance.choice(running), chance.choice([0.3, 1.2, 3.0, 8.0])
             world.suspend(process)
@@ -119,11 +121,11 @@ class Changes:
 
     async def _crash(self) -> None:
         world, chance = self._world, self._chance
-        up = [one for one in self._cluster.nodes.values() if one.is_up and one.id not in world.crashing]
+        up = [node for node in self._cluster.nodes.values() if node.is_up and node.id not in world.crashing]
         if not up:
             return
         node, since = chance.choice(up), monotonic() - chance.choice([0.05, 0.3, 1.0])
-        led = [one for one in self._cluster.partitions() if one.leader == node.id]
+        led = [partition for partition in self._cluster.partitions() if partition.leader == node.id]
         loses_log = not world.group or chance.random() < 0.5
         self._note(f"node-{node.id} crashes")
         world.crashing.add(node.id)

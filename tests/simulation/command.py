@@ -234,20 +234,20 @@ def _found_again(chosen: Iterable[str], backend: str) -> int:
 def _look_for_defects(options: argparse.Namespace) -> int:
     """Print a table of what finds each defect, after how many seeds."""
     chosen = [
-        one
-        for one in REGISTRY.values()
-        if options.world in (None, "all", one.world) and options.backend in WORLDS[one.world].backends
+        defect
+        for defect in REGISTRY.values()
+        if options.world in (None, "all", defect.world) and options.backend in WORLDS[defect.world].backends
     ]
     if options.half:
         chosen = chosen[options.half - 1 :: 2]
     print(HEADER, flush=True)
     searches = []
-    for one in search(
+    for result in search(
         chosen, partial(_problems, options.backend), options.jobs, is_known=options.defects == "known"
     ):
-        print(one.row + (f" {', '.join(one.others)}" if not one.is_found else ""), flush=True)
-        searches.append(one)
-    found = sum(one.is_found for one in searches)
+        print(result.row + (f" {', '.join(result.others)}" if not result.is_found else ""), flush=True)
+        searches.append(result)
+    found = sum(result.is_found for result in searches)
     print(f"{found} of {len(searches)} planted defects are found")
     if options.write:
         write_table(options.write, searches)
@@ -291,8 +291,8 @@ def _replay(plan: Plan, choice: Choice) -> int:
     print(outcome.plan)
     print(f"what happened: {listed(sorted(outcome.verdict.counts.items()))}")
     for kind, found in outcome.problems.items():
-        for one in found:
-            print(f"{kind}: {one}")
+        for problem in found:
+            print(f"{kind}: {problem}")
     print(
         f"seed {plan.seed} broke {len(outcome.problems) or 'no'} promise{'s' * (len(outcome.problems) > 1)}"
     )

@@ -66,7 +66,7 @@ def locks_count_from_arrival() -> None:
 
 def locks_never_run_out() -> None:
     replace(PartitionAcks, "expire", lambda acks, now: ([], []))
-    replace(lease.Lease, "deadline", property(lambda one: float("inf"), nothing))
+    replace(lease.Lease, "deadline", property(lambda _: float("inf"), nothing))
 
 
 def epochs_outlive_errors() -> None:
@@ -83,8 +83,8 @@ def what_is_cut_off_is_a_gap() -> None:
     def of(coverage: Any, first: int, last: int, **options: Any) -> Any:
         contents = original(coverage, first, last, **options)
         end = max((batch.last_offset for batch in coverage._read()), default=-1)
-        cut = [one for one in contents.unverified if one[0] > end]
-        rest = [one for one in contents.unverified if one[0] <= end]
+        cut = [span for span in contents.unverified if span[0] > end]
+        rest = [span for span in contents.unverified if span[0] <= end]
         return contents._replace(gaps=[*contents.gaps, *cut], unverified=rest)
 
     replace(Coverage, "of", of)
@@ -158,8 +158,8 @@ def commits_confirm_what_is_open() -> None:
 def rejections_are_released() -> None:
     decide = lease.Lease.decide
 
-    def release(one: lease.Lease, offset: int, kind: int) -> bool:
-        return decide(one, offset, lease.RELEASE if kind == lease.REJECT else kind)
+    def release(held: lease.Lease, offset: int, kind: int) -> bool:
+        return decide(held, offset, lease.RELEASE if kind == lease.REJECT else kind)
 
     replace(lease.Lease, "decide", release)
 

@@ -57,11 +57,11 @@ class Promises:
         self._counted: dict[tuple[str, Place, int], list[float]] = defaultdict(list)
         """When a member acquired a record with this delivery count: more than once if brokers have lost the count."""
         self._deliveries: dict[Place, list[float]] = defaultdict(list)
-        for one in acquired:
-            for offset in range(one.first, one.last + 1):
-                self._acquired[one.member, (one.partition, offset)].append(one.at)
-                self._counted[one.member, (one.partition, offset), one.delivery].append(one.at)
-                self._deliveries[one.partition, offset].append(one.at)
+        for span in acquired:
+            for offset in range(span.first, span.last + 1):
+                self._acquired[span.member, (span.partition, offset)].append(span.at)
+                self._counted[span.member, (span.partition, offset), span.delivery].append(span.at)
+                self._deliveries[span.partition, offset].append(span.at)
         self._sent: dict[tuple[str, Place], list[tuple[int, Acknowledged]]] = defaultdict(list)
         for row in acknowledged:
             for offset in range(row.first, row.last + 1):
@@ -69,7 +69,7 @@ class Promises:
         for times in (*self._acquired.values(), *self._deliveries.values()):
             times.sort()
         entries = (entry for witness in witnesses for entry in witness.entries)
-        did = sorted((one.at, one.text) for one in entries if one.event is Event.DID)
+        did = sorted((entry.at, entry.text) for entry in entries if entry.event is Event.DID)
         self._stalls = [at for at, text in did if text == STALLED]
         self._pauses = [at for at, text in did if text == DESCHEDULED]
 
@@ -201,15 +201,18 @@ class Promises:
                 asked[entry.member] = entry.at
             elif entry.event is Event.COMMITTED:
                 commits[entry.member].append(entry)
-                for (member, place), one in [*held.items()]:
-                    if member != entry.member or not self._is_lost_by(one, asked[member]):
+                for (member, place), handed in [*held.items()]:
+                    if member != entry.member or not self._is_lost_by(handed, asked[member]):
                         continue
                     del held[member, place]
                     told = {
-                        text for each in commits[member] if each.at >= one.at for text in each.text.split(",")
+                        text
+                        for commit in commits[member]
+                        if commit.at >= handed.at
+                        for text in commit.text.split(",")
                     }
-                    if str(place[0]) not in told and raised.get((member, place[0]), 0.0) < one.at:
-                        yield f"{place}: handed out at {one.at:.3f}, lost, not told by {entry.at:.3f} to {member}"
+                    if str(place[0]) not in told and raised.get((member, place[0]), 0.0) < handed.at:
+                        yield f"{place}: handed out at {handed.at:.3f}, lost, not told by {entry.at:.3f} to {member}"
             elif entry.event is Event.HANDED:
                 held[entry.member, (entry.partition, entry.offset)] = entry
             else:
@@ -238,12 +241,12 @@ class Promises:
         }
 
     def _forgotten(self) -> Iterator[str]:
-        closed = {one.member for one in self._entries(Event.DID) if one.text == "closed"}
+        closed = {entry.member for entry in self._entries(Event.DID) if entry.text == "closed"}
         closing: dict[str, float] = {}
         """When another task or a signal handler began to close a consumer, which gives back what is in hand."""
-        for one in self._entries(Event.DID):
-            if one.text.startswith("closed by"):
-                closing.setdefault(one.member, one.at)
+        for entry in self._entries(Event.DID):
+            if entry.text.startswith("closed by"):
+                closing.setdefault(entry.member, entry.at)
         by_record: dict[tuple[str, Place], list[Entry]] = defaultdict(list)
         for entry in self._entries(*_OF_RECORDS):
             if entry.member in closed:
@@ -262,9 +265,9 @@ class Promises:
     def _came_again(self, entries: Sequence[Entry], entry: Entry) -> bool:
         """Whether this delivery had lost its lock: the record was delivered again before the program had decided."""
         handed = [
-            one.at
-            for one in entries
-            if one.event in (Event.HANDED, Event.UNREADABLE) and one.delivery == entry.delivery
+            other.at
+            for other in entries
+            if other.event in (Event.HANDED, Event.UNREADABLE) and other.delivery == entry.delivery
         ]
         times = self._deliveries[entry.partition, entry.offset]
         return not handed or _is_any(times, handed[0], entry.at)

@@ -326,7 +326,7 @@ class ConsumerWorld(World):
     def note_whether_left(self, member: str, said: list[str]) -> None:
         groups = self.broker.share_groups
         is_member = groups.has(GROUP) and member in groups.find(GROUP).members
-        if is_member and not any("leav" in one for one in said):
+        if is_member and not any("leav" in text for text in said):
             self.stayed.append(f"{member} closed at {monotonic():.3f}")
         # Those who stood still take locks for expired that brokers count from a later time.
         if self._is_smooth and monotonic() > self.stalled_at + 2 * self.plan.lock_s:
@@ -417,7 +417,7 @@ class ConsumerWorld(World):
         async with Producer(self.bootstrap, compression=compression_of(self.plan.seed)) as producer:
             for partition in partitions:
                 await self._enqueue(producer, partition.index)
-        until = {(one.index, one.log.end_offset - 1) for one in partitions}
+        until = {(partition.index, partition.log.end_offset - 1) for partition in partitions}
         with anyio.move_on_after(_FRESH_S):
             while until:
                 await anyio.sleep(self.plan.pace.look_every)
@@ -497,9 +497,9 @@ class ConsumerWorld(World):
             progress = await admin.share_group_progress(GROUP)
         done = self._read_to_the_end() if "compaction" in self.plan.changes else set()
         left = {
-            (one.partition, one.start_offset or 0)
-            for one in progress
-            if one.lag != 0 and one.partition not in done
+            (row.partition, row.start_offset or 0)
+            for row in progress
+            if row.lag != 0 and row.partition not in done
         }
         return left if progress else {(-1, -1)}
 

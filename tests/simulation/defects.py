@@ -82,5 +82,5 @@ def _search(problems_of: Callable[[int, Defect], Problems], is_known: bool, defe
 def write_table(path: Path, searches: Sequence[Search]) -> None:
     """Replace the table in a document."""
     text = path.read_text(encoding="utf-8")
-    table = "\n".join([HEADER, *(one.row for one in searches)]) + "\n"
+    table = "\n".join([HEADER, *(result.row for result in searches)]) + "\n"
     path.write_text(_TABLE.sub(lambda _: table, text, count=1), encoding="utf-8")

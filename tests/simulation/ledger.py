@@ -185,7 +185,7 @@ class Ledger:
         """From when on a record may be missing."""
         number, offset = place
         times = [self._removed.get(place, inf)]
-        times += [one.at for one in self._missing[number] if one.first <= offset <= one.last]
+        times += [missing.at for missing in self._missing[number] if missing.first <= offset <= missing.last]
         since, start = self._skipped.get(number, (inf, 0))
         if offset < start:
             times.append(since)
@@ -194,8 +194,8 @@ class Ledger:
     def is_undone(self, place: Place, confirmed: float, again: float) -> bool:
         """Whether a record that was settled at one time may be handed out again at another, later one."""
         return any(
-            one.since <= confirmed and confirmed <= one.at <= again and place[1] >= one.first
-            for one in self._undone[place[0] % ERA]
+            undone.since <= confirmed and confirmed <= undone.at <= again and place[1] >= undone.first
+            for undone in self._undone[place[0] % ERA]
         )
 
     def acquired(self, rows: list[Acquired]) -> list[Acquired]:
@@ -239,15 +239,15 @@ class Ledger:
         found: list[Entry] = []
         for index, entry in enumerate(entries):
             if entry.event is Event.COMMITTED:
-                failed = [int(one) for one in entry.text.split(",") if one]
-                text = ",".join(str(number) for one in failed for number in self.numbers(one))
+                failed = [int(text) for text in entry.text.split(",") if text]
+                text = ",".join(str(number) for partition in failed for number in self.numbers(partition))
                 found.append(entry._replace(text=text))
             elif entry.event in (Event.CONFIRMED, Event.REFUSED):
                 for offset in range(entry.offset, int(entry.text) + 1):
                     eras = self._eras_of(entry, offset)
                     of_member = [era for era in eras if (entry.member, era, offset) in accepts]
                     if entry.event is Event.CONFIRMED:
-                        confirmed = [one for one in of_member if accepts[entry.member, one, offset] == 0]
+                        confirmed = [era for era in of_member if accepts[entry.member, era, offset] == 0]
                         of_member = (confirmed or eras)[-1:]
                     # Which of them was refused isn't known.
                     found += [
@@ -295,7 +295,7 @@ class Ledger:
         offset = first
         while offset <= last:
             era = next(era for era in reversed(later) if era.first <= offset)
-            bounds = sorted(each.first for each in later)
+            bounds = sorted(era.first for era in later)
             index = bisect_right(bounds, offset)
             end = min(last, bounds[index] - 1) if index < len(bounds) else last
             yield era.number, offset, end

@@ -32,14 +32,14 @@ class Standstill(Exception):
 class _InOrder(dict[Any, None]):
     """A set that is iterated in the order of insertion. Sets of tasks depend on addresses in memory."""
 
-    def add(self, one: Any) -> None:
-        self[one] = None
+    def add(self, value: Any) -> None:
+        self[value] = None
 
-    def remove(self, one: Any) -> None:
-        del self[one]
+    def remove(self, value: Any) -> None:
+        del self[value]
 
-    def discard(self, one: Any) -> None:
-        self.pop(one, None)
+    def discard(self, value: Any) -> None:
+        self.pop(value, None)
 
 
 @contextmanager

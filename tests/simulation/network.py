@@ -62,9 +62,9 @@ class SimulatedNetwork:
 
     async def _close_idle(self, limit_s: float) -> None:
         while True:
-            oldest = min((one.used_at for one in self.links), default=anyio.current_time())
+            oldest = min((link.used_at for link in self.links), default=anyio.current_time())
             await anyio.sleep(max(_LOOK_S, oldest + limit_s - anyio.current_time()))
-            for link in [one for one in self.links if one.used_at + limit_s <= anyio.current_time()]:
+            for link in [link for link in self.links if link.used_at + limit_s <= anyio.current_time()]:
                 link.close_idle()
 
     async def listen(self, host: str, port: int) -> SimulatedListener:
@@ -113,7 +113,7 @@ class ProcessNetwork(Network):
 
     def kill(self) -> None:
         self.is_dead = True
-        for link in [one for one in self._network.links if one.owner == self._owner]:
+        for link in [link for link in self._network.links if link.owner == self._owner]:
             link.cut(is_client_gone=True)
 
 
@@ -269,9 +269,9 @@ class Pipe:
         self.under_way.clear()
         if not keeps_arrived:
             self.arrived.clear()
-        for one in lost:
-            if one.lost is not None:
-                one.lost()
+        for sent in lost:
+            if sent.lost is not None:
+                sent.lost()
         self.changed.notify()
         self.due.notify()
 

@@ -184,7 +184,7 @@ class ProducerWorld(World):
             for row in rows
             if self.ledger.gone((number, row.offset)) < inf
         }
-        committed = {number: list(committed_in(one)) for number, one in enumerate(partitions)}
+        committed = {number: list(committed_in(partition)) for number, partition in enumerate(partitions)}
         verdict = Verdict(defaultdict(list))
         for account in self._accounts:
             verdict.problems["contradiction"] += account.contradictions(

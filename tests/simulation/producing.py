@@ -66,10 +66,12 @@ class Account:
         }
         said: set[tuple[Place, bytes]] = set()
         for fates in self.fates:
-            for value, one in fates.written.items():
-                number = numbers.get((one.partition, one.offset, value), one.partition)
-                fates.written[value] = one._replace(partition=number)
-            said |= {((one.partition, one.offset), value) for value, one in fates.written.items()}
+            for value, produced in fates.written.items():
+                number = numbers.get((produced.partition, produced.offset, value), produced.partition)
+                fates.written[value] = produced._replace(partition=number)
+            said |= {
+                ((produced.partition, produced.offset), value) for value, produced in fates.written.items()
+            }
             said |= {((-1, -1), value) for value in fates.not_written}
         logs = {
             number: [
@@ -275,7 +277,10 @@ class Writing:
         limit = int(self._options["buffer_bytes"])
         if limit > _SMALL_BUFFER:
             return
-        self._buffered = [*(one for one in self._buffered if not one[1].is_done), (len(value), send)]
+        self._buffered = [
+            *(waiting for waiting in self._buffered if not waiting[1].is_done),
+            (len(value), send),
+        ]
         size = sum(size for size, _ in self._buffered)
         if size > limit:
             self.account.broken.append(f"{size} bytes are in a buffer of {limit}")

@@ -108,7 +108,9 @@ class Runs:
         finally:
             self._count -= 1
             took = self.now() - began
-            is_excused = stops != self.stops() or any(_place(one) in self._shielded for one in deliveries)
+            is_excused = stops != self.stops() or any(
+                _place(delivery) in self._shielded for delivery in deliveries
+            )
             if took > self.rules.time_limit_s + _LOOK_S and not is_excused:
                 self._wrong("ran too long", f"{deliveries[0]!r}: {took:.1f} s, until {self.now():.3f}")
             if self._going.get(deliveries[0].key) is deliveries[0]:
@@ -194,7 +196,7 @@ class Redelivered:
 
     def has(self, partition: int, offset: int) -> bool:
         for row in self._acquired[self._read :]:
-            places = {(row.partition, each) for each in range(row.first, row.last + 1)}
+            places = {(row.partition, at) for at in range(row.first, row.last + 1)}
             self._again |= places & self._once
             self._once |= places
         self._read = len(self._acquired)

@@ -495,7 +495,7 @@ class SparkWorld(World):
         """What the group hasn't finished. None if it hasn't read anything yet."""
         async with AdminClient(self.bootstrap) as admin:
             progress = await admin.share_group_progress(GROUP)
-        behind = {one.partition: one.start_offset or 0 for one in progress if one.lag != 0}
+        behind = {row.partition: row.start_offset or 0 for row in progress if row.lag != 0}
         left = {place for place in self._written() if place[1] >= behind.get(place[0], inf)}
         return left if progress else None
 

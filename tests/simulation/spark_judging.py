@@ -61,9 +61,9 @@ class Judgement:
             for place in batch.rows or ():
                 self._emitted[place].append((number, batch))
         self._deliveries: dict[Place, list[Acquired]] = defaultdict(list)
-        for one in self.acquired:
-            for offset in range(one.first, one.last + 1):
-                self._deliveries[one.partition, offset].append(one)
+        for span in self.acquired:
+            for offset in range(span.first, span.last + 1):
+                self._deliveries[span.partition, offset].append(span)
         self._accepted: dict[Place, float] = {}
         """When a broker has confirmed it first."""
         self._rejects: set[tuple[str, Place]] = set()
@@ -137,7 +137,9 @@ class Judgement:
         number, batch = emitted[-1] if emitted else (-1, None)
         if batch is None or batch.committed is None or batch.committed.verdicts.get(place) != "reject":
             return
-        latest = max((one.at for one in self._deliveries[place] if one.at <= row.at), default=inf)
+        latest = max(
+            (delivery.at for delivery in self._deliveries[place] if delivery.at <= row.at), default=inf
+        )
         if latest > batch.committed_at or (row.member, place) in self._rejects:
             return  # it was delivered again, or the response of the broker was lost
         if row.member in self._planners(number + 1, row.at):
@@ -149,8 +151,8 @@ class Judgement:
             return set()
         logged_at, found = self.history.batches[number].logged_at, set()
         for place in self._named[number]:
-            before = [one for one in self._deliveries[place] if one.at <= logged_at]
-            found |= {one.member for one in before[-1:]}
+            before = [delivery for delivery in self._deliveries[place] if delivery.at <= logged_at]
+            found |= {delivery.member for delivery in before[-1:]}
         return found
 
     def _judge_accept(self, place: Place, row: Acknowledged) -> None:
@@ -172,7 +174,7 @@ class Judgement:
 
     def _judge_redeliveries(self) -> None:
         for place, at in self._accepted.items():
-            again = [one for one in self._deliveries[place] if one.at > at]
+            again = [delivery for delivery in self._deliveries[place] if delivery.at > at]
             if again:
                 self._problem("delivered after accept", f"{place}: to {again[0].member} at {again[0].at:.3f}")
 

@@ -225,7 +225,9 @@ class SyncWorld(ConsumerWorld):
     async def _interrupt(self, server: ClusterServer, tasks: TaskGroup) -> None:
         """One signal, or a few in a row."""
         chance = self.chance
-        alive = [one for one in self.processes if isinstance(one, ThreadedProcess) and one.is_alive]
+        alive = [
+            process for process in self.processes if isinstance(process, ThreadedProcess) and process.is_alive
+        ]
         if not alive:
             return
         process = chance.choice(alive)
@@ -242,7 +244,8 @@ class SyncWorld(ConsumerWorld):
         await anyio.sleep(_REST_S)
         partitions = self.broker.cluster.topics[TOPIC].partitions
         logs = {
-            number: [found_in(record) for record in records_of(one)] for number, one in enumerate(partitions)
+            number: [found_in(record) for record in records_of(partition)]
+            for number, partition in enumerate(partitions)
         }
         visible: dict[bytes, list[Place]] = defaultdict(list)
         for row in committed_in(self.broker.cluster.topics[LEDGER].partitions[0]):

@@ -48,7 +48,7 @@ class _Tasks(list[Any]):
     """What `asyncio.all_tasks` returns, as far as it is used."""
 
     def __sub__(self, others: set[Any]) -> _Tasks:
-        return _Tasks(one for one in self if one not in others)
+        return _Tasks(task for task in self if task not in others)
 
 
 _ASYNCIO.all_tasks = lambda: _Tasks(_all_tasks())

@@ -111,9 +111,9 @@ class Tap:
 
     def end(self) -> None:
         """The broker sends nothing more."""
-        for one in self._asked.values():
-            if one.request is not None:
-                self.without_response(one)
+        for asked in self._asked.values():
+            if asked.request is not None:
+                self.without_response(asked)
         self._asked.clear()
 
     def _frames(self, name: str) -> Iterator[bytes]:
@@ -227,7 +227,7 @@ def _settles(request: Any) -> bool:
 
 
 _WRITING = {
-    one.API_KEY for one in (ProduceRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
+    kind.API_KEY for kind in (ProduceRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
 }
 
 

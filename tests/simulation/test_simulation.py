@@ -132,7 +132,7 @@ def test_planted_defects_are_found(world: str, half: int) -> None:
     """In one process for each world, which forks: to start Python for each defect would take longer than to find it."""
     code, output = simulate("--defects", "known", "--world", world, "--half", str(half))
     assert code == 0, output
-    planted = len([one for one in REGISTRY.values() if one.world == world][half - 1 :: 2])
+    planted = len([defect for defect in REGISTRY.values() if defect.world == world][half - 1 :: 2])
     assert planted
     assert f"{planted} of {planted} planted defects are found" in output
 
@@ -152,9 +152,11 @@ def test_forty_defects_are_planted_and_each_has_a_name_of_its_own() -> None:
 def test_the_report_has_each_planted_defect() -> None:
     report = (ROOT / "docs/reports/planted-defects.md").read_text(encoding="utf-8")
     assert f"in memory: {len(REGISTRY)} so far" in report
-    for one in REGISTRY.values():
-        seed = f"{one.seed}, `--changes`" if one.has_changes else f"{one.seed}"
-        assert f"| {one.world} | `{one.name}` | {one.what} | *{one.finding}* | {seed} |\n" in report
+    for defect in REGISTRY.values():
+        seed = f"{defect.seed}, `--changes`" if defect.has_changes else f"{defect.seed}"
+        assert (
+            f"| {defect.world} | `{defect.name}` | {defect.what} | *{defect.finding}* | {seed} |\n" in report
+        )
 
 
 def test_what_was_found_once_can_be_replayed() -> None:

@@ -79,7 +79,7 @@ def test_a_lock_is_held_by_one_and_a_condition_wakes_all() -> None:
             seen.append((name, changed.wait(seconds)))
 
     def program(_: ThreadedProcess) -> None:
-        threads = [Thread(wait, args=one) for one in (("long", 9.0), ("short", 1.0))]
+        threads = [Thread(wait, args=arguments) for arguments in (("long", 9.0), ("short", 1.0))]
         for thread in threads:
             thread.start()
         sleep(2.0)

@@ -158,8 +158,8 @@ class Timer(Thread):
 
     def cancel(self) -> None:
         self._is_cancelled = True
-        for one in self._waiting:
-            one.unpark()
+        for waiting in self._waiting:
+            waiting.unpark()
 
     def _wait(self) -> None:
         if not wait_until(lambda: self._is_cancelled, self._waiting, self._seconds):
@@ -231,8 +231,8 @@ class RLock:
             thread.locks -= depth
         if not self._depth:
             self._owner = 0
-            for one in self._waiting:
-                one.unpark()
+            for waiting in self._waiting:
+                waiting.unpark()
 
     def give_up_all(self) -> int:
         """Returns how often it was acquired."""
@@ -270,5 +270,5 @@ class Condition:
 
     def notify_all(self) -> None:
         self._notified += 1
-        for one in self._waiting:
-            one.unpark()
+        for waiting in self._waiting:
+            waiting.unpark()

@@ -303,14 +303,14 @@ class WorkerWorld(World):
             process.ended.set()
 
     def _note_whether_left(self, process: WorkerProcess, said: list[str]) -> None:
-        if process.was_killed or any("leav" in one for one in said):
+        if process.was_killed or any("leav" in text for text in said):
             return
         for name in (GROUP, f"{GROUP}.retry"):
             groups = self.broker.share_groups
             members = groups.find(name).members if groups.has(name) else ()
             mine = [member for member in members if self.book.owners.get(member) == process.name]
             self._stayed += [
-                f"{one} of {process.name}, {name}, at {anyio.current_time():.3f}" for one in mine
+                f"{member} of {process.name}, {name}, at {anyio.current_time():.3f}" for member in mine
             ]
 
     async def _write(self, process: Process) -> None:
@@ -346,7 +346,9 @@ class WorkerWorld(World):
     # --- faults
 
     async def _stop(self, server: ClusterServer, tasks: TaskGroup, times: int = 1) -> None:
-        serving = [one for one in self._workers() if one.worker is not None and not one.was_killed]
+        serving = [
+            process for process in self._workers() if process.worker is not None and not process.was_killed
+        ]
         if serving:
             process = self.chance.choice(serving)
             worker = process.worker
@@ -505,7 +507,7 @@ class WorkerWorld(World):
                 progress = await admin.share_group_progress(group)
                 if not progress:
                     return -1
-                left += sum((one.end_offset or 0) if one.lag is None else one.lag for one in progress)
+                left += sum((row.end_offset or 0) if row.lag is None else row.lag for row in progress)
         return left
 
     async def judged(self) -> Verdict:
@@ -519,7 +521,9 @@ class WorkerWorld(World):
         for name in self.broker.cluster.topics:
             if name.startswith(f"{TOPIC}.retry."):
                 for index, partition in enumerate(self.broker.cluster.topics[name].partitions):
-                    written |= {(name, index, one.offset): _number(one) for one in _numbered(partition)}
+                    written |= {
+                        (name, index, record.offset): _number(record) for record in _numbered(partition)
+                    }
         logs = ["".join(f"{line}\n" for line in worker.lines) for worker in self._workers()]
         entries = [entry for worker in self._workers() for entry in worker.entries]
 
@@ -568,15 +572,15 @@ class WorkerWorld(World):
         longest = self.plan.lock_s * (2.0 if "limits" in self.plan.faults else 1.0)
         acquired: dict[tuple[int, int, int], list[float]] = defaultdict(list)
         renewed: dict[tuple[int, int], list[float]] = defaultdict(list)
-        for one in self.book.acquired:
-            for offset in range(one.first, one.last + 1):
-                acquired[one.partition, offset, one.delivery].append(one.at)
+        for span in self.book.acquired:
+            for offset in range(span.first, span.last + 1):
+                acquired[span.partition, offset, span.delivery].append(span.at)
         for row in self.book.acknowledged:
             for offset in range(row.first, row.last + 1):
                 if row.kind_of(offset) == RENEW and row.error == 0:
                     renewed[row.partition, offset].append(row.responded_at)
         for process in self._workers():
-            for begun in (one for runs in process.runs for one in runs.begun):
+            for begun in (begun for runs in process.runs for begun in runs.begun):
                 where = f"{TOPIC}[{begun.partition}]@{begun.offset}"
                 times = acquired[begun.partition, begun.offset, begun.delivery_count]
                 starts = [at for at in (*times, *renewed[begun.partition, begun.offset]) if at <= begun.at]
@@ -586,7 +590,9 @@ class WorkerWorld(World):
     def _letters(self) -> list[int]:
         found = self.broker.cluster.topics.get(DEAD)
         return [
-            _number(one) for partition in (found.partitions if found else ()) for one in records_of(partition)
+            _number(record)
+            for partition in (found.partitions if found else ())
+            for record in records_of(partition)
         ]
 
     def _archived(self) -> Iterator[tuple[Place, tuple[str, float]]]:
@@ -642,7 +648,7 @@ class WorkerWorld(World):
     def _done_twice(self) -> Iterator[str]:
         """Handlers that were called again for what one has finished, though nothing had happened in between."""
         entries = sorted(
-            (one for process in self._workers() for one in process.entries), key=lambda one: one.at
+            (entry for process in self._workers() for entry in process.entries), key=lambda entry: entry.at
         )
         done: dict[int, float] = {}
         for entry in entries:
@@ -655,7 +661,7 @@ class WorkerWorld(World):
         """Copies and dead letters with another key than their record, or without its headers."""
         for name, topic in self.broker.cluster.topics.items():
             if name == DEAD or name.startswith(f"{TOPIC}.retry."):
-                for record in (each for partition in topic.partitions for each in _numbered(partition)):
+                for record in (record for partition in topic.partitions for record in _numbered(partition)):
                     key, wanted = record.key, self.scene.keys.get(_number(record))
                     if (None if key is None else bytes(key)) != wanted:
                         yield f"{_number(record)} in {name}: key {key!r}, not {wanted!r}"
@@ -666,7 +672,7 @@ class WorkerWorld(World):
 
 def _numbered(partition: Any) -> Iterator[Any]:
     """Its records, but for marks of runs that are over, which have no value."""
-    return (one for one in records_of(partition) if one.value)
+    return (record for record in records_of(partition) if record.value)
 
 
 def _number(record: Any) -> int:

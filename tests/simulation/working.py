@@ -35,6 +35,8 @@ ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, 
     89,
 )
 """Of each hundred records, the ones that are not like others."""
+_AT_TIMES = (FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG)
+"""Those that not every plan has."""
 DELAYS_S = (0.1, 0.5)
 _CALM_WORK_S = 0.05
 _SLOW_WORK_S = (*(0.0,) * 30, *(0.05,) * 8, 10.0, 150.0)
@@ -95,13 +97,7 @@ class HandlerPlan:
             moves_runs=has_retry_topics and chance.random() < 0.5,
             time_limit_s=chance.choice([0.5, 2.0]),
             drain_s=chance.choice([0.2, 2.0, 10.0]),
-            oddities=frozenset(
-                one
-                for one in (
-                    *(FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG),
-                )
-                if chance.random() < 0.5
-            ),
+            oddities=frozenset(oddity for oddity in _AT_TIMES if chance.random() < 0.5),
         )
 
     @classmethod

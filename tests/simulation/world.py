@@ -155,7 +155,7 @@ class World(ABC):
     def with_changes(cls, plan: PlanT) -> PlanT:
         """The same, with some of the changes that this world knows."""
         chance, possible = Random(f"{plan.seed} changes"), cls.changes_with(plan)
-        drawn = {one for one in possible if chance.random() < _OFTEN}
+        drawn = {change for change in possible if chance.random() < _OFTEN}
         return replace(plan, changes=frozenset(drawn or {chance.choice(possible)}))
 
     @classmethod
@@ -236,7 +236,7 @@ class World(ABC):
         """
         for _ in range(_LOOKS):
             await anyio.sleep(every_s)
-            leaders = [one for one in self.broker.shares.loaded() if one.group in groups]
+            leaders = [leader for leader in self.broker.shares.loaded() if leader.group in groups]
             if all(leader.shared.start_offset >= leader.partition.log.end_offset for leader in leaders):
                 return
 
@@ -367,7 +367,7 @@ class World(ABC):
 
     async def _node(self, server: ClusterServer, tasks: TaskGroup) -> None:
         nodes = [*self.broker.cluster.nodes.values()]
-        down = [one for one in nodes if not one.is_up]
+        down = [node for node in nodes if not node.is_up]
         if down:
             self.note(f"node-{down[0].id}", "starts")
             await server.start_node(down[0])
