@@ -21,7 +21,10 @@ from kshare.client.config import OPTIONS
 from kshare.metrics.readings import METRICS
 from tests.helpers.documents import BROKER, DOCUMENTS, ROOT, blocks
 
-CHECKED = {"README.md", "consumer.md", "migrating.md", "producer.md", "shutdown.md", "testing.md"}
+TYPED = {
+    *("README.md", "consumer.md", "migrating.md", "producer.md"),
+    *("shutdown.md", "testing.md", "worker-testing.md"),
+}
 CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
 
 
@@ -50,17 +53,9 @@ def test_each_example_of_the_page_about_testing_is_a_program_or_a_test_module(
 
 @pytest.mark.lengthy
 def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path) -> None:
-    for document in DOCUMENTS:
-        if document.name not in (
-            "README.md",
-            "consumer.md",
-            "migrating.md",
-            "producer.md",
-            "shutdown.md",
-            "testing.md",
-            "worker-testing.md",
-        ):
-            continue
+    typed = [document for document in DOCUMENTS if document.name in TYPED]
+    assert {document.name for document in typed} == TYPED
+    for document in typed:
         code = "\n".join(text for language, text in blocks(document) if language == "python")
         (tmp_path / f"{document.parent.name}_{document.stem}.py").write_text(code, encoding="utf-8")
     files = map(str, sorted(tmp_path.iterdir()))
@@ -146,19 +141,21 @@ def test_the_command_line_prints_what_its_guide_says(tmp_path: Path) -> None:
     program.chmod(0o755)
     shutil.copy(CAPTURE, tmp_path / "orders.pcap")
     paths = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "TZ": "UTC"}
-    for (language, text), (following, output) in pairwise([*blocks(ROOT / "docs" / "cli.md"), ("", "")]):
-        if language == "sh":
-            done = subprocess.run(
-                ["bash", "-c", text],
-                cwd=tmp_path,
-                env={**os.environ, **paths},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            assert done.stdout == (output if following in ("text", "json") else ""), text
+    told = pairwise([*blocks(ROOT / "docs" / "cli.md"), ("", "")])
+    commands = [(text, after) for (language, text), after in told if language == "sh"]
+    assert commands
+    for text, (language, output) in commands:
+        done = subprocess.run(
+            ["bash", "-c", text],
+            cwd=tmp_path,
+            env={**os.environ, **paths},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == (output if language in ("text", "json") else ""), text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

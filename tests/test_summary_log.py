@@ -9,6 +9,7 @@ import pytest
 from kshare.summary_log import INTERVAL_S, MAX_KEYS, LogLine, Summaries, SummaryKey, SummaryLog
 
 ORDERS = SummaryKey(logging.WARNING, "lock expired", "orders[0]")
+LOGGER = logging.getLogger("test")
 
 
 def test_the_first_is_logged_at_once_and_the_rest_as_summaries() -> None:
@@ -63,54 +64,40 @@ def test_memory_is_bounded_and_nothing_is_left_out() -> None:
     assert len(sums) == 0
 
 
-def test_closing_logs_the_rest() -> None:
-    lines: list[str] = []
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    logger = logging.Logger("alone")
-    logger.addHandler(Keep())
-    log = SummaryLog(logger, "shippers", lambda: 0.0)
+def test_closing_logs_the_rest(caplog: pytest.LogCaptureFixture) -> None:
+    log = SummaryLog(LOGGER, "shippers", lambda: 0.0)
     for offset in range(100):
         log.records(logging.WARNING, "rejected", "orders", 3, 1, offset, offset)
     log.log_due()
-    assert lines == ["group shippers: 1 record of orders[3] (offset 0): rejected"]
+    assert caplog.messages == ["group shippers: 1 record of orders[3] (offset 0): rejected"]
     log.close()
-    assert lines[1:] == ["group shippers: 99 records of orders[3] (offsets 1 to 99): rejected"]
+    assert caplog.messages[1:] == ["group shippers: 99 records of orders[3] (offsets 1 to 99): rejected"]
     log.close()
-    assert len(lines) == 2
+    assert len(caplog.messages) == 2
 
 
-def test_events_below_the_log_level_are_not_counted() -> None:
-    logger = logging.Logger("alone", logging.WARNING)
-    log = SummaryLog(logger)
-    log.event(logging.INFO, "a heartbeat failed")
-    logger.setLevel(logging.INFO)
+def test_events_below_the_log_level_are_not_counted(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, LOGGER.name)
+    log = SummaryLog(LOGGER)
+    for _ in range(2):
+        log.event(logging.INFO, "a heartbeat failed")
+    caplog.set_level(logging.INFO, LOGGER.name)
     log.close()
+    assert caplog.messages == []
 
 
-def test_fields_are_attributes_of_log_records() -> None:
-    records: list[logging.LogRecord] = []
-    logger = logging.Logger("alone")
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            records.append(record)
-
-    logger.addHandler(Keep())
-    log = SummaryLog(logger, clock=lambda: 0.0, fields={"group": "shippers"})
+def test_fields_are_attributes_of_log_records(caplog: pytest.LogCaptureFixture) -> None:
+    log = SummaryLog(LOGGER, clock=lambda: 0.0, fields={"group": "shippers"})
     for offset in range(3):
         log.event(logging.WARNING, "rejected", fields={"offset": offset})
     log.close()
-    assert [(vars(record)["group"], vars(record)["offset"]) for record in records] == [
+    assert [(vars(record)["group"], vars(record)["offset"]) for record in caplog.records] == [
         ("shippers", 0),
         ("shippers", 2),
     ]
 
 
 def test_lines_have_no_control_characters_and_can_be_encoded(caplog: pytest.LogCaptureFixture) -> None:
-    log = SummaryLog(logging.getLogger("test"))
+    log = SummaryLog(LOGGER)
     log.records(logging.WARNING, "failed with \x1b[31mOdd", "or\nders", 0, 1, detail="\ud800")
     assert caplog.messages == [r"1 record of or\nders[0]: failed with \x1b[31mOdd: \ud800"]

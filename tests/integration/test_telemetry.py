@@ -118,6 +118,7 @@ def reason_missing(name: str) -> str | None:
 
 def test_every_metric_of_ours_is_one_of_javas(both: BothPushed) -> None:
     """The same name, kind and attributes."""
+    assert both.ours.metrics
     for name, metric in both.ours.metrics.items():
         assert name in both.java.metrics, name
         assert metric[:2] == both.java.metrics[name][:2], name

@@ -43,6 +43,9 @@ IN_TURN = pytest.mark.takes_turns("backend")
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
 
 
+_DIGEST = re.compile(r"^\d+ [0-9a-f]{64}$", re.MULTILINE)
+
+
 def simulate(*arguments: str) -> tuple[int, str]:
     """Its exit code and output."""
     variables = os.environ | {"KSHARE_FAST": "0", "PYTHONHASHSEED": "0"}
@@ -51,6 +54,12 @@ def simulate(*arguments: str) -> tuple[int, str]:
         command, cwd=ROOT, env=variables, check=False, text=True, capture_output=True, timeout=280
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def digests(*arguments: str) -> list[str]:
+    """Of the history of each seed."""
+    _, output = simulate("--jobs", "1", "--digests", *arguments)
+    return _DIGEST.findall(output)
 
 
 @EACH
@@ -86,35 +95,21 @@ def test_seeds_are_simulated_for_so_long() -> None:
 def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     """Without Python's garbage collector as well: otherwise a loop that was left, say, would end at any time."""
     count = 1 if world in ("sync", "workers") else 2  # they take longest
-    seeds = ("--seeds", str(count), "--first", "1", "--jobs", "1", "--digests")
-    arguments = (*seeds, "--world", world, "--backend", backend)
+    arguments = ("--seeds", str(count), "--first", "1", "--world", world, "--backend", backend)
     # Of `sync`, one of twelve seeds differs without it; not examined.
     again = () if world == "sync" else ("--uncollected",)
-    histories = [
-        [line for line in simulate(*arguments, *more)[1].split("\n") if len(line.split(" ")) == 2]
-        for more in ((), again)
-    ]
-    assert len(histories[0]) == count
-    assert histories[0] == histories[1]
+    histories = digests(*arguments)
+    assert len(histories) == count
+    assert digests(*arguments, *again) == histories
 
 
 @IN_TURN
 @BOTH
 def test_a_seed_with_changes_is_the_same_each_time(backend: str) -> None:
-    arguments = (
-        "--seeds",
-        "2",
-        "--first",
-        "6",
-        "--jobs",
-        "1",
-        "--digests",
-        "--changes",
-        "--backend",
-        backend,
-    )
-    first, second = (simulate(*arguments)[1].split("\n")[1:3] for _ in range(2))
-    assert first == second
+    arguments = ("--seeds", "2", "--first", "6", "--changes", "--backend", backend)
+    histories = digests(*arguments)
+    assert len(histories) == 2
+    assert digests(*arguments) == histories
 
 
 @IN_TURN
