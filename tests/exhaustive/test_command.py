@@ -36,13 +36,13 @@ def test_what_breaks_a_promise_is_shown(
 ) -> None:
     def explore(run: Run, tell: Callable[[int, int], None]) -> None:
         tell(12_000, 3)
-        raise Broken("a record is lost", ["node 1 responses A", "the leader moves"])
+        raise Broken("a record is lost", ["node 1 responds to A", "the leader moves"])
 
     monkeypatch.setattr(sys, "argv", ["", "--run", "sessions"])
     monkeypatch.setattr(Run, "explore", explore)
     assert command.main() == 1
     printed = capsys.readouterr()
     assert printed.out.endswith(
-        "sessions: a record is lost, after 2 events:\n   1. node 1 responses A\n   2. the leader moves\n"
+        "sessions: a record is lost, after 2 events:\n   1. node 1 responds to A\n   2. the leader moves\n"
     )
     assert printed.err == "sessions: 12,000 states so far, 3 still to be explored\n"

@@ -22,6 +22,6 @@ def embedded(kafka: Cluster) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("script", [*consumer_group_scripts.SCRIPTS, *group_kind_scripts.SCRIPTS])
-def test_both_brokers_response_alike(script: Script, kafka: Cluster, embedded: tuple[str, int]) -> None:
+def test_both_brokers_respond_alike(script: Script, kafka: Cluster, embedded: tuple[str, int]) -> None:
     expected, found = tell_both(script, kafka.nodes[0].address(), embedded)
     assert found == expected

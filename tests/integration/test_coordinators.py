@@ -30,7 +30,7 @@ GROUP_KEY, SHARE_KEY = 0, 2
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_rule_14_only_the_coordinators_response_requests_for_offsets_and_state(
+async def test_rule_14_only_the_coordinators_respond_to_requests_for_offsets_and_state(
     start_cluster: StartCluster,
 ) -> None:
     cluster = await anyio.to_thread.run_sync(start_cluster, NEWEST_RELEASE, 3)

@@ -71,7 +71,7 @@ def told() -> list[Entry]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_both_brokers_response_alike(
+def test_both_brokers_respond_alike(
     name: str, real: tuple[str, int], embedded: tuple[str, int], told: list[Entry]
 ) -> None:
     expected, found = tell_both(SCRIPTS[name], real, embedded)

@@ -31,7 +31,7 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_wrong_nodes_of_both_clusters_response_alike(
+def test_the_wrong_nodes_of_both_clusters_respond_alike(
     name: str, real: tuple[str, int], embedded: tuple[str, int]
 ) -> None:
     expected, found = tell_both(SCRIPTS[name], real, embedded)

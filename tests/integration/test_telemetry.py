@@ -148,7 +148,7 @@ def test_the_resource_has_the_same_attributes(both: BothPushed) -> None:
         assert len(pushed.attributes["group_member_id"]) == 22
 
 
-def test_brokers_response_as_kafka_does(both: BothPushed) -> None:
+def test_brokers_respond_as_kafka_does(both: BothPushed) -> None:
     assert both.responses == [
         ("subscribe", ErrorCode.NONE),
         ("subscribe too soon", ErrorCode.THROTTLING_QUOTA_EXCEEDED),

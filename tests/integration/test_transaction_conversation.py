@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.kafka]
 
 
 @pytest.mark.parametrize("script", transaction_scripts.SCRIPTS)
-def test_both_brokers_response_alike(script: Script, kafka: Cluster) -> None:
+def test_both_brokers_respond_alike(script: Script, kafka: Cluster) -> None:
     with EmbeddedCluster(release=EMULATED[kafka.release]) as broker:
         expected, found = tell_both(script, kafka.nodes[0].address(), broker.nodes[0].address())
     assert found == expected
