@@ -110,7 +110,7 @@ def _at(item: pytest.Item) -> _At | None:
     if callspec is None or not {"kafka", "anyio_backend"} <= callspec.params.keys():
         return None
     loop = callspec.params["anyio_backend"]
-    other = tuple((name, str(one)) for name, one in callspec.params.items() if name != "anyio_backend")
+    other = tuple((name, str(value)) for name, value in callspec.params.items() if name != "anyio_backend")
     return _At((item.path, item.originalname, other), callspec.params["kafka"], loop)  # type: ignore[attr-defined]
 
 

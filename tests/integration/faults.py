@@ -94,7 +94,7 @@ def partitions(cluster: Cluster) -> dict[int, tuple[int, list[int]]]:
         (topic,) = _ask(cluster, MetadataRequest([MetadataRequestTopic(name=TOPIC)])).topics
         return {row.partition_index: (row.leader_id, list(row.replica_nodes)) for row in topic.partitions}
 
-    return _until(ask, lambda found: bool(found) and all(one > 0 for one, _ in found.values()))
+    return _until(ask, lambda found: bool(found) and all(node > 0 for node, _ in found.values()))
 
 
 def coordinator(cluster: Cluster) -> Node:

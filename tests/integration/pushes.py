@@ -106,13 +106,15 @@ class PushTarget:
         for push in (*pushes[len(steady) :], *steady):  # the last steady push decides about gauges
             for name, points in _by_name(push.resources).items():
                 kind = _kind(points[0])
-                values = [point.value for each in points for point in each.points if not isnan(point.value)]
+                values = [
+                    point.value for metric in points for point in metric.points if not isnan(point.value)
+                ]
                 value = max(values, default=nan) if name.endswith((".avg", ".max")) else sum(values)
                 if name in metrics and kind.startswith("sum"):
                     value += metrics[name].value
                 keys = tuple(key for key, _ in points[0].points[0].attributes)
                 metrics[name] = PushedMetric(kind, keys, value, len(points))
-        attributes = dict(pair for each in pushes[0].resources for pair in each.attributes)
+        attributes = dict(pair for resource in pushes[0].resources for pair in resource.attributes)
         return PushedMetrics(metrics, attributes, len(pushes), any(push.is_terminating for push in pushes))
 
 

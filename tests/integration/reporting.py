@@ -27,7 +27,7 @@ def write_section(name: Path, title: str, section: str, report: str) -> None:
     sections = dict(part.split("\n\n", 1) for part in parts)
     sections[section] = report
     texts = [f"# {title}\n\nWritten by `tools/test --long`."]
-    texts += [f"## {one}\n\n{text.strip()}" for one, text in sorted(sections.items())]
+    texts += [f"## {name}\n\n{text.strip()}" for name, text in sorted(sections.items())]
     REPORTS.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
 

@@ -218,11 +218,11 @@ async def test_a_consumer_names_missing_permissions_and_starts_once_it_has_them(
 async def test_groups_and_topics_without_permission_are_not_listed(
     guarded: Cluster, root: AdminClient, user: AdminClient, topic: str, group: str
 ) -> None:
-    assert group not in [one.group for one in await user.list_groups()]
-    assert topic not in [one.topic for one in await user.list_topics()]
+    assert group not in [row.group for row in await user.list_groups()]
+    assert topic not in [row.topic for row in await user.list_topics()]
     await rights_needed(guarded, lambda: user.share_group_offsets(group, {topic: None}))
-    assert group in [one.group for one in await user.list_groups()]
-    assert topic in [one.topic for one in await user.list_topics()]
+    assert group in [row.group for row in await user.list_groups()]
+    assert topic in [row.topic for row in await user.list_topics()]
 
 
 async def test_kafkas_tool_accepts_the_command(guarded: Cluster, user: AdminClient, group: str) -> None:
@@ -256,9 +256,9 @@ async def test_the_doctor_says_what_to_grant(
 
     found = await complaints()
     who = f"User:{USER.name} may not read"
-    assert [one["text"] for one in found] == [f"{who} group {group}", f"{who} topic {topic}"]
-    for one in found:
-        await allow(guarded, one["todo"][0])
+    assert [finding["text"] for finding in found] == [f"{who} group {group}", f"{who} topic {topic}"]
+    for finding in found:
+        await allow(guarded, finding["todo"][0])
     with anyio.fail_after(DEADLINE_S):
         while await complaints():
             pass
@@ -289,12 +289,12 @@ async def test_the_check_of_a_worker_says_what_to_grant(
     async def problems() -> list[dict[str, Any]]:
         await anyio.to_thread.run_sync(run, ["worker", "check", module, "--json"])
         found = json.loads(capsys.readouterr().out)
-        return [one for one in found if one["level"] == "problem"]
+        return [finding for finding in found if finding["level"] == "problem"]
 
     granted: list[str] = []
     with anyio.fail_after(DEADLINE_S):
         while found := await problems():
-            for command in {line for one in found for line in one["todo"]} - set(granted):
+            for command in {line for finding in found for line in finding["todo"]} - set(granted):
                 granted.append(command)
                 await (
                     allow(guarded, command)

@@ -24,20 +24,20 @@ async def test_a_group_is_described_and_deleted(
     async with AdminClient(kafka.bootstrap) as admin:
         async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic], client_id="truck"):
             with anyio.fail_after(60):
-                while not any(one.assignment for one in await _members(admin, group)):
+                while not any(member.assignment for member in await _members(admin, group)):
                     await anyio.sleep(0.1)
             found = await admin.describe_share_group(group)
             (member,) = found.members
             assert (found.state, member.client_id, member.topics) == ("Stable", "truck", (topic,))
             assert member.assignment == ((topic, 0), (topic, 1))
-            assert group in {one.group for one in await admin.list_groups(states=["Stable"])}
+            assert group in {row.group for row in await admin.list_groups(states=["Stable"])}
             with pytest.raises(BrokerError, match="NON_EMPTY_GROUP"):
                 await admin.delete_share_group_offsets(group, topic)
         assert [offset.partition for offset in await admin.share_group_offsets(group)] == [0, 1]
         await admin.delete_share_group_offsets(group, topic)
         assert await admin.share_group_offsets(group) == []
         await admin.delete_share_group(group)
-        assert group not in {one.group for one in await admin.list_groups(types=())}
+        assert group not in {row.group for row in await admin.list_groups(types=())}
         with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
             await admin.describe_share_group(group)
 
@@ -67,7 +67,7 @@ async def test_settings_have_sources_and_bounds(kafka: Cluster, fresh_group: Fre
     async with AdminClient(kafka.bootstrap) as admin:
         await admin.alter_group_config(group, {LOCK: "20000"})
         await _until_source(admin, group, "group")
-        found = {one.name: one for one in await admin.group_config(group)}
+        found = {setting.name: setting for setting in await admin.group_config(group)}
         assert (found[LOCK].value, found[LOCK].source) == ("20000", "group")
         assert int(found[LOCK].lowest or 0) <= 20000 <= int(found[LOCK].highest or 0)
         with pytest.raises(BrokerError, match="INVALID_CONFIG"):
@@ -85,7 +85,7 @@ async def test_topics(kafka: Cluster, fresh_topic: FreshTopic) -> None:
                 await anyio.sleep(0.1)
         with pytest.raises(BrokerError, match="TOPIC_ALREADY_EXISTS"):
             await admin.create_topic(name)
-        config = {one.name: one for one in await admin.topic_config(name)}
+        config = {setting.name: setting for setting in await admin.topic_config(name)}
         assert (config["retention.ms"].value, config["retention.ms"].source) == ("60000", "topic")
         await admin.delete_topic(name)
         with anyio.fail_after(30):
@@ -104,5 +104,5 @@ async def _members(admin: AdminClient, group: str) -> tuple[Member, ...]:
 async def _until_source(admin: AdminClient, group: str, source: str) -> None:
     """Wait: a broker confirms a change of a setting before it has read it back from the metadata log."""
     with anyio.fail_after(30):
-        while {one.name: one.source for one in await admin.group_config(group)}[LOCK] != source:
+        while {setting.name: setting.source for setting in await admin.group_config(group)}[LOCK] != source:
             await anyio.sleep(0.1)

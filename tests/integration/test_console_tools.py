@@ -26,7 +26,7 @@ _LONG = ["value.deserializer=org.apache.kafka.common.serialization.LongDeseriali
 
 
 def said(properties: list[str]) -> list[str]:
-    return [word for each in properties for word in ("--formatter-property", each)]
+    return [word for setting in properties for word in ("--formatter-property", setting)]
 
 
 def test_the_same_options_print_the_same_lines(

@@ -52,8 +52,8 @@ def test_dead_letters_are_redriven(
     while len(shown) < COUNT:  # brokers write dead letters after they have confirmed the rejection
         assert time.monotonic() < deadline, shown
         shown = ours("show", grave)
-    assert [one["source"]["offset"] for one in shown] == list(range(COUNT))
-    assert {one["group"] for one in shown} == {group}
+    assert [letter["source"]["offset"] for letter in shown] == list(range(COUNT))
+    assert {letter["group"] for letter in shown} == {group}
     assert len(ours("redrive", grave, "--dry-run")) == COUNT
     done = ours("redrive", grave, "--max", "2")
     assert (done["redriven"], done["targets"]) == (2, {topic: 2})
@@ -89,8 +89,8 @@ def test_skipped_letters_are_moved_before_they_would_be_archived(
     moved = sum(ours("redrive", grave, "--from-group", "other")["moved"] for _ in range(5))
     assert moved >= (COUNT if counts_releases else 0)
     found = [our for our in ours("show", grave) if not our["settled"]]
-    assert sorted(one["value"] for one in found) == [str(number) for number in range(COUNT)]
-    assert not any(one["given_up"] for one in found)
+    assert sorted(letter["value"] for letter in found) == [str(number) for number in range(COUNT)]
+    assert not any(letter["given_up"] for letter in found)
     assert ours("drop", grave, "--all")["dropped"] == COUNT
 
 
@@ -127,12 +127,12 @@ def test_others_are_redriven_once_beside_records_that_are_refused(
             assert time.monotonic() < deadline
     code, done = redrive()
     assert (code, done["redriven"]) == (1, 2)
-    reasons = [one["reason"] for one in done["left"]]
+    reasons = [letter["reason"] for letter in done["left"]]
     assert "INVALID_RECORD" in reasons[0]
     assert f"raise max.message.bytes of topic {topic} to 3" in reasons[1]
     code, done = redrive()
     assert (code, done["redriven"], len(done["left"])) == (1, 0, 2)
-    assert sorted(one.key for one in read(kafka, topic, 2)) == [b"a", b"c"]
+    assert sorted(record.key for record in read(kafka, topic, 2)) == [b"a", b"c"]
 
 
 def test_settings_of_a_group_in_use_are_not_changed(

@@ -182,7 +182,7 @@ def test_the_share_console_prints_the_chosen_properties(broker: Broker) -> None:
         broker,
         f"{_TOOLS}.consumer.ConsoleShareConsumer",
         *("--topic", "orders", "--group", "workers", "--max-messages", "1", "--timeout-ms", "60000"),
-        *(word for each in properties for word in ("--formatter-property", each)),
+        *(word for setting in properties for word in ("--formatter-property", setting)),
     )
     assert re.fullmatch(r"CreateTime:\d+\|Partition:0\|Offset:0\|Delivery:1\|h:v\|key\|value\n", consumed)
 

@@ -94,8 +94,8 @@ def test_exporter_and_tools_agree_on_a_quiet_group(
         if (where := labels(group=group, topic=topic, partition=str(number)))
     ]
     offsets = [
-        [group, one["topic"], *map(shown, (one["partition"], one["start_offset"], one["lag"]))]
-        for one in described["offsets"]
+        [group, row["topic"], *map(shown, (row["partition"], row["start_offset"], row["lag"]))]
+        for row in described["offsets"]
     ]
     assert exported == offsets
     assert _on_page(kafka, group, topic) == exported

@@ -63,7 +63,7 @@ class Twins:
         assert reset["executed"] is True
         everywhere = () if "--topic" in words else ("--all-topics",)
         rows = self.other("--reset-offsets", *words, *everywhere, "--execute")
-        after = [[one["topic"], str(one["partition"]), str(one["after"])] for one in reset["offsets"]]
+        after = [[row["topic"], str(row["partition"]), str(row["after"])] for row in reset["offsets"]]
         assert sorted(row[1:] for row in rows) == sorted(after)
         return [offset[2] for offset in self.offsets()]
 
@@ -103,7 +103,7 @@ def test_offsets_and_groups_are_deleted_alike(twins: Twins) -> None:
     assert done["topics"] == [second]
     assert twins.other("--delete-offsets", "--topic", second) == [[second, "Successful"]]
     for group in (twins.mine, twins.theirs):
-        assert [one[0] for one in _described(twins.kafka, group)] == [first, first]
+        assert [row[0] for row in _described(twins.kafka, group)] == [first, first]
     assert twins.ours("delete") == {"deleted": [twins.mine]}
     twins.other("--delete")
     listed = kshare("groups", "list", "--all-types", "-b", twins.kafka.bootstrap, "--json").out
@@ -136,6 +136,6 @@ def _described(kafka: Cluster, group: str) -> list[Any]:
     assert (done.code, done.err) == (0, "")
     (found,) = json.loads(done.out)
     return [
-        (one["topic"], one["partition"], one["start_offset"], one["lag"], one["leader_epoch"])
-        for one in found["offsets"]
+        (row["topic"], row["partition"], row["start_offset"], row["lag"], row["leader_epoch"])
+        for row in found["offsets"]
     ]

@@ -43,8 +43,6 @@ def embedded() -> Iterator[tuple[str, int]]:
 @pytest.mark.parametrize(
     "script", [a_members_life, two_members, members_in_turn, sessions_end, *classic_scripts.SCRIPTS]
 )
-def test_both_brokers_respond_alike(
-    script: Script, real: tuple[str, int], embedded: tuple[str, int]
-) -> None:
+def test_both_brokers_respond_alike(script: Script, real: tuple[str, int], embedded: tuple[str, int]) -> None:
     expected, found = tell_both(script, real, embedded)
     assert found == expected

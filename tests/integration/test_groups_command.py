@@ -51,10 +51,10 @@ def test_lists_offsets_members_and_states_match_kafkas_tool(
     (found,) = ours(kafka, "describe", group)
     offsets = [
         [
-            *(group, one["topic"]),
-            *map(shown, (one["partition"], one["leader_epoch"], one["start_offset"], one["lag"])),
+            *(group, row["topic"]),
+            *map(shown, (row["partition"], row["leader_epoch"], row["start_offset"], row["lag"])),
         ]
-        for one in found["offsets"]
+        for row in found["offsets"]
     ]
     rows = sorted(theirs(kafka, "--describe", "--group", group, "--offsets", "--verbose"))
     assert [row[:5] for row in rows] == [row[:5] for row in offsets]
@@ -69,5 +69,5 @@ def test_lists_offsets_members_and_states_match_kafkas_tool(
         theirs(kafka, "--reset-offsets", "--group", group, "--to-latest", "--topic", topic, "--dry-run")
     )
     assert rows == [
-        [group, one["topic"], *map(shown, (one["partition"], one["after"]))] for one in reset["offsets"]
+        [group, row["topic"], *map(shown, (row["partition"], row["after"]))] for row in reset["offsets"]
     ]

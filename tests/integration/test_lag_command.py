@@ -47,8 +47,8 @@ def test_lag_counts_records_that_are_not_accepted(
         8,
     )
     (described,) = shown("groups", "describe", group)
-    assert [one["lag"] for one in found["partitions"]] == [one["lag"] for one in described["offsets"]]
-    assert group in [one["group"] for one in shown("lag", "-t", topic)]
+    assert [row["lag"] for row in found["partitions"]] == [row["lag"] for row in described["offsets"]]
+    assert group in [row["group"] for row in shown("lag", "-t", topic)]
 
 
 def test_the_error_names_a_group_that_does_not_exist(

@@ -21,6 +21,6 @@ def test_every_setting_of_a_real_broker_is_accepted(kafka: Cluster) -> None:
         request = DescribeConfigsRequest([DescribeConfigsResource(Resource.BROKER, "1", None)])
         response: Any = talk.quietly(request)
     # A number that all accept, since the broker doesn't tell secrets and unset values.
-    given = {each.name: "1" for each in response.results[0].configs}
+    given = {setting.name: "1" for setting in response.results[0].configs}
     assert len(given) > 250
     sort_properties(given, TABLES[Resource.BROKER])

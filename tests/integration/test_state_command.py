@@ -31,7 +31,7 @@ def test_the_stored_state_matches_the_acknowledgements(
     producer.close()
     partition_acks = settle(kafka, topic, group)
     (described,) = ask(kafka, "groups", "describe", group)
-    offsets = {one["partition"]: one for one in described["offsets"]}
+    offsets = {row["partition"]: row for row in described["offsets"]}
     forms = ask(kafka, "state", group, "--topic", topic)
     assert [form["partition"] for form in forms] == [0, 1]
     for form in forms:
@@ -65,7 +65,7 @@ def settle(kafka: Cluster | Broker, topic: str, group: str) -> dict[int, dict[in
 
 def check(form: dict[str, Any], described: dict[str, Any], words: dict[int, str]) -> None:
     states = {"accept": "acknowledged", "reject": "archived", "release": "available"}
-    stored = {offset: one for one in form["ranges"] for offset in range(one["first"], one["last"] + 1)}
+    stored = {offset: span for span in form["ranges"] for offset in range(span["first"], span["last"] + 1)}
     assert form["end_offset"] == _RECORDS
     assert form["start_offset"] == described["start_offset"]
     assert sorted(stored) == list(range(form["start_offset"], _RECORDS))
@@ -77,7 +77,7 @@ def check(form: dict[str, Any], described: dict[str, Any], words: dict[int, str]
             assert stored[offset]["deliveries"] >= 1
     unread = [offset for offset in stored if offset not in words]
     assert {stored[offset]["state"] for offset in unread} <= {"available"}
-    opened = [offset for offset, one in stored.items() if one["state"] == "available"]
+    opened = [offset for offset, span in stored.items() if span["state"] == "available"]
     assert form["lag"] == len(opened)
     # Kafka 4.1 doesn't report the lag.
     assert described["lag"] in (None, form["lag"])

@@ -42,5 +42,5 @@ def test_the_numbers_match_what_was_acknowledged(
     assert (row["topic"], row["start"], row["lag"], row["redelivered"]) == (topic, 5, 1, 1)
     assert row["most_deliveries"] == 1
     assert row["oldest_seconds"] >= 0
-    assert [one["state"] for one in found["groups"]] == ["Stable"]
-    assert [one["client"] for one in found["members"]] == ["truck"]
+    assert [row["state"] for row in found["groups"]] == ["Stable"]
+    assert [row["client"] for row in found["members"]] == ["truck"]

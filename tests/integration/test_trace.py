@@ -59,7 +59,7 @@ def ours(address: str, topic: str, group: str) -> None:
 
 
 @pytest.mark.release("4.3.1")
-@pytest.mark.parametrize("client", [java, confluent, ours], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("client", [java, confluent, ours], ids=lambda client: client.__name__)
 def test_everything_is_decoded_without_findings(
     kafka: Cluster,
     fresh_topic: FreshTopic,
@@ -78,7 +78,7 @@ def test_everything_is_decoded_without_findings(
     assert trace.errors == ""
     assert trace.summary["undecoded"] == 0
     assert trace.of_type("finding") == []
-    (member,) = [one for one in trace.summary["members"] if one["group"] == group]
+    (member,) = [member for member in trace.summary["members"] if member["group"] == group]
     assert member["acquired"] >= RECORDS
     assert (
         member["acknowledged"]["accept"] >= RECORDS - 1
@@ -104,7 +104,8 @@ def test_other_releases_cause_no_findings_either(
         assert trace.end() == 0
     assert trace.errors == ""
     assert (trace.summary["undecoded"], trace.of_type("finding")) == (0, [])
-    assert len([one for one in trace.summary["members"] if one["acquired"] >= RECORDS]) == len(clients)
+    complete = [member for member in trace.summary["members"] if member["acquired"] >= RECORDS]
+    assert len(complete) == len(clients)
 
 
 def produce(address: str, topic: str) -> None:
@@ -116,7 +117,7 @@ def produce(address: str, topic: str) -> None:
 
 def all_exchanges_are_through_the_proxy(trace: Trace, kafka: Cluster) -> bool:
     """The proxy has one listener for bootstrap, another for the broker. Sessions are only opened on the latter."""
-    shared = {one["server"] for one in trace.of_type("exchange") if one["api"] == "ShareFetch"}
+    shared = {exchange["server"] for exchange in trace.of_type("exchange") if exchange["api"] == "ShareFetch"}
     return shared == {kafka.bootstrap}
 
 
@@ -124,10 +125,10 @@ def the_capture_says_the_same(capture: Path, trace: Trace) -> Any:
     """Compare with the trace. Returns the summary of the capture."""
     done = kshare("pcap", str(capture), "--json")
     assert (done.code, done.err) == (0, "")
-    (summary,) = [one for one in map(json.loads, done.out.splitlines()) if one["type"] == "summary"]
+    (summary,) = [line for line in map(json.loads, done.out.splitlines()) if line["type"] == "summary"]
     assert (summary["undecoded"], summary["findings"]) == (0, [])
     kept = ("member", "fetches", "acquired", "acknowledged")
-    assert [{key: one[key] for key in kept} for one in summary["members"]] == [
-        {key: one[key] for key in kept} for one in trace.summary["members"]
+    assert [{key: member[key] for key in kept} for member in summary["members"]] == [
+        {key: member[key] for key in kept} for member in trace.summary["members"]
     ]
     return summary

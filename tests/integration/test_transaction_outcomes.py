@@ -46,7 +46,7 @@ def test_a_storm_on_three_nodes_that_stop_one_after_another(start_cluster: Start
     found = visible(cluster.bootstrap, TOPIC, PARTITIONS)
     problems: list[str] = []
     for index, storm in enumerate(storms):
-        problems += storm.ledger.problems(one for one in found if one.startswith(b"storm-%d " % index))
+        problems += storm.ledger.problems(value for value in found if value.startswith(b"storm-%d " % index))
     write_report(
         Path("transactions.md"), "Transactions: told and seen", _report(seed, stops, storms, problems)
     )

@@ -34,7 +34,7 @@ def test_holding_costs_little(kshare_broker: Broker, capsys: pytest.CaptureFixtu
         try:
             assert process.stdout.readline() == "ready\n"
             produce(broker, RECORDS, b"." * 100)
-            memory_mb, cpu, held = (float(one) for one in process.stdout.readline().split())
+            memory_mb, cpu, held = (float(number) for number in process.stdout.readline().split())
             assert process.wait(30) == 0
         finally:
             process.kill()

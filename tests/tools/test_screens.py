@@ -19,8 +19,8 @@ _NOT_FOR_LOOKING = {"broker"}
 
 @pytest.fixture(scope="module")
 def there() -> Iterator[World]:
-    with world() as one:
-        yield one
+    with world() as made:
+        yield made
 
 
 def width(text: str) -> int:
@@ -31,7 +31,9 @@ def width(text: str) -> int:
 @pytest.mark.parametrize(("columns", "lines"), SIZES)
 def test_every_command_is_in_the_docs(columns: int, lines: int) -> None:
     drawn = dict(_DRAWN.findall(path(columns, lines).read_text(encoding="utf-8")))
-    commands = {one.name for one in app.registered_commands} | {group.name for group in app.registered_groups}
+    commands = {command.name for command in app.registered_commands} | {
+        group.name for group in app.registered_groups
+    }
     assert commands - _NOT_FOR_LOOKING <= {command.split()[0] for command in drawn}
     assert len(drawn) == len(SCENES)
     for command, text in drawn.items():

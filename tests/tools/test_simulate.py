@@ -42,7 +42,7 @@ def test_it_becomes_the_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
     assert python == Path("python")
     assert command == ["python", "-m", "tests.simulation", "--seed", "17"]
     assert (variables["KSHARE_FAST"], variables["PYTHONHASHSEED"]) == ("0", "0")
-    assert {one.partition(">")[0] for one in needed} == {"pyarrow", "pyspark", "trio"}
+    assert {requirement.partition(">")[0] for requirement in needed} == {"pyarrow", "pyspark", "trio"}
 
 
 @pytest.mark.parametrize(

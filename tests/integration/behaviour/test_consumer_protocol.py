@@ -91,7 +91,7 @@ def test_two_consumers_share_partitions_and_one_leaves(kafka: Cluster, fresh_top
         until([one], sizes(6))
         with consuming(kafka, group, [topic]) as two:
             until([one, two], sizes(3, 3))
-            taken = {each.partition for consumer in (one, two) for each in consumer.assignment()}
+            taken = {partition.partition for consumer in (one, two) for partition in consumer.assignment()}
             assert taken == set(range(6))
         until([one], sizes(6))
 
@@ -102,10 +102,10 @@ def test_static_member_returns_to_its_partitions(kafka: Cluster, fresh_topic: Fr
     with consuming(kafka, group, [topic], group_instance_id="other") as other:
         with consuming(kafka, group, [topic], group_instance_id="restless") as restless:
             until([other, restless], sizes(2, 2))
-            before = {each.partition for each in restless.assignment()}
+            before = {partition.partition for partition in restless.assignment()}
         with consuming(kafka, group, [topic], group_instance_id="restless") as restless:
             until([restless], sizes(2))
-            assert {each.partition for each in restless.assignment()} == before
+            assert {partition.partition for partition in restless.assignment()} == before
         assert len(other.assignment()) == 2
 
 

@@ -161,7 +161,8 @@ def with_confluent(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
     of(admin.create_topics([NewTopic(topic, 2, 1, config=SETTINGS)]))
     of(admin.create_partitions([NewPartitions(topic, 3)]))
     change = [
-        ConfigEntry(*each, incremental_operation=AlterConfigOpType.SET) for each in MORE_SETTINGS.items()
+        ConfigEntry(*setting, incremental_operation=AlterConfigOpType.SET)
+        for setting in MORE_SETTINGS.items()
     ]
     of(
         admin.incremental_alter_configs(
@@ -202,7 +203,7 @@ def with_confluent(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
     offsets = of(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [partition])]))
     seen["committed"] = offsets.topic_partitions[0].offset
     listed = admin.list_consumer_groups().result(DEADLINE_S)
-    seen["groups"] = group in [each.group_id for each in listed.valid]
+    seen["groups"] = group in [listing.group_id for listing in listed.valid]
     of(admin.delete_consumer_groups([group]))
     of(admin.delete_topics([topic]))
     seen["still there"] = topic in admin.list_topics(timeout=DEADLINE_S).topics
@@ -210,7 +211,7 @@ def with_confluent(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "program", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda one: one.__name__
+    "program", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda program: program.__name__
 )
 def test_admin_clients_see_what_they_do(
     program: Callable[[str, str, str], dict[str, Any]], kafka: Cluster, request: pytest.FixtureRequest

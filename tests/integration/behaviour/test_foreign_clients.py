@@ -91,7 +91,7 @@ def with_confluent(bootstrap: str, topic: str, group: str, sent: Values) -> Valu
 
 
 @pytest.mark.parametrize(
-    "client", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda one: one.__name__
+    "client", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda client: client.__name__
 )
 def test_group_goes_on_after_a_restart(
     client: Callable[[str, str, str, Values], Values], kafka: Cluster, fresh_topic: FreshTopic

@@ -143,7 +143,7 @@ def filled(bootstrap: str, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda one: one.__name__
+    "program", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda program: program.__name__
 )
 def test_only_what_is_committed_is_seen(program: Program, kafka: Cluster, fresh_topic: FreshTopic) -> None:
     source, target = fresh_topic(), fresh_topic()

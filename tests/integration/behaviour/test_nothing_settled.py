@@ -62,7 +62,7 @@ async def check_brokers(queue: WorkQueue) -> None:
 async def lags(queue: WorkQueue) -> dict[str, int | None]:
     """The lag of the group's only partition, by command."""
     where = ("-b", queue.broker.bootstrap)
-    ((described,),) = [one["offsets"] for one in await form("groups", "describe", queue.group, *where)]
+    ((described,),) = [row["offsets"] for row in await form("groups", "describe", queue.group, *where)]
     (group,) = await form("lag", "--group", queue.group, *where)
     top = await form("top", "--once", "--interval", "0.1", "--group", queue.group, *where)
     (state,) = await form("state", queue.group, *where)

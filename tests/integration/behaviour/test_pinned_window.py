@@ -71,7 +71,9 @@ async def test_commands_report_the_full_window(fresh_queue: FreshQueue) -> None:
     place = f"{queue.topic}[0]"
     async with pinned(queue) as count:
         (found,) = [
-            one for one in await form(queue, "doctor", "--group", queue.group) if one["level"] == "problem"
+            finding
+            for finding in await form(queue, "doctor", "--group", queue.group)
+            if finding["level"] == "problem"
         ]
         assert found["check"] == f"group {queue.group}"
         said = f"{place}: in-flight window full: {count:,} of 2,000 offsets, from offset 0 on"

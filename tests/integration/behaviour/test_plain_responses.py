@@ -45,7 +45,7 @@ def test_refused_records_are_named(kafka: Cluster) -> None:
             )
             reason = f"Compacted topic cannot accept message without key in topic partition {topic}-0"
             refused = {
-                each.batch_index: each.batch_index_error_message for each in result(response).record_errors
+                error.batch_index: error.batch_index_error_message for error in result(response).record_errors
             }
             assert refused == ({1: reason, 3: reason} if version == 8 else {})
             assert (result(response).base_offset, result(response).log_start_offset) == (-1, 0)
@@ -63,7 +63,7 @@ def test_authorized_operations_are_told_to_those_who_ask(kafka: Cluster) -> None
             request = MetadataRequest(names, False, asked and version == 10, asked)
             metadata: Any = talk.quietly(request, version=version)
             expected = ON_TOPIC if asked else NOT_ASKED
-            assert [each.topic_authorized_operations for each in metadata.topics] == [expected] * 2
+            assert [row.topic_authorized_operations for row in metadata.topics] == [expected] * 2
             on_cluster = ON_CLUSTER if asked and version == 10 else NOT_ASKED
             assert metadata.cluster_authorized_operations == on_cluster
         described: Any = talk.quietly(DescribeTopicPartitionsRequest([TopicRequest(topic)]))
@@ -83,10 +83,10 @@ def test_authorized_operations_are_told_to_those_who_ask(kafka: Cluster) -> None
             assert cluster.cluster_authorized_operations == (ON_CLUSTER if asked else NOT_ASKED)
             groups: Any = talk.quietly(ShareGroupDescribeRequest([shared, talk.name("none")], asked)).groups
             expected = ON_GROUP if asked else NOT_ASKED
-            found = {each.group_id: each.authorized_operations for each in groups}
+            found = {row.group_id: row.authorized_operations for row in groups}
             assert (found.pop(shared), *found.values()) == (expected, NOT_ASKED)
             groups = talk.quietly(DescribeGroupsRequest([classic], asked)).groups
-            assert [each.authorized_operations for each in groups] == [expected]
+            assert [row.authorized_operations for row in groups] == [expected]
         sharer.leave()
         member.leave()
 

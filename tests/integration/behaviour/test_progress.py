@@ -30,7 +30,7 @@ async def test_start_and_lag_are_the_same_for_every_command(fresh_queue: FreshQu
     lag = RECORDS - REMOVED_BEFORE
     assert await starts(queue) == {(command, REMOVED_BEFORE, lag) for command in ("describe", "top", "state")}
     found = await form("doctor", "--group", queue.group, "-b", queue.broker.bootstrap)
-    said = [one["text"] for one in found if one["level"] == "problem"]
+    said = [finding["text"] for finding in found if finding["level"] == "problem"]
     lost = REMOVED_BEFORE - len(SETTLED)
     assert len(said) == 1
     assert f"{queue.topic}[0]: {lost} records before offset {REMOVED_BEFORE} were removed" in said[0]
@@ -52,7 +52,7 @@ async def settle(queue: WorkQueue) -> None:
 async def starts(queue: WorkQueue) -> set[tuple[str, int | None, int | None]]:
     """START and LAG of the only partition, by command."""
     where = ("-b", queue.broker.bootstrap)
-    ((described,),) = [one["offsets"] for one in await form("groups", "describe", queue.group, *where)]
+    ((described,),) = [row["offsets"] for row in await form("groups", "describe", queue.group, *where)]
     top = await form("top", "--once", "--interval", "0.1", "--group", queue.group, *where)
     (row,) = top["partitions"]
     (state,) = await form("state", queue.group, *where)

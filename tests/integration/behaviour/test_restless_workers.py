@@ -89,10 +89,10 @@ def prepared(fresh_queue: FreshQueue, folder: Path, seed: int, lasts_s: float) -
 
 
 def table(runs: list[tuple[int, Judgement]]) -> str:
-    names = sorted({name for _, one in runs for name in one.counts})
-    rows = [(name, [one.counts[name] for _, one in runs]) for name in names]
-    rows += [(f"**{kind}**", [len(one.problems[kind]) for _, one in runs]) for kind in PROBLEMS]
+    names = sorted({name for _, judgement in runs for name in judgement.counts})
+    rows = [(name, [judgement.counts[name] for _, judgement in runs]) for name in names]
+    rows += [(f"**{kind}**", [len(judgement.problems[kind]) for _, judgement in runs]) for kind in PROBLEMS]
     head = [f"| seed | {' | '.join(str(seed) for seed, _ in runs)} |", f"|---|{'---:|' * len(runs)}"]
     return "\n".join(
-        [*head, *(f"| {name} | {' | '.join(f'{one:,}' for one in found)} |" for name, found in rows)]
+        [*head, *(f"| {name} | {' | '.join(f'{number:,}' for number in found)} |" for name, found in rows)]
     )

@@ -47,7 +47,7 @@ async def test_a_journal_in_a_topic(fresh_queue: FreshQueue) -> None:
         for number in range(FRAMES):
             await old.append([span(number)], 100, 1)
         new = await opened(queue, router, old.position(10 * FRAMES - 5))
-        assert [(one.first, one.last) for one in new.staged(10 * FRAMES - 5)] == [
+        assert [(span.first, span.last) for span in new.staged(10 * FRAMES - 5)] == [
             (10 * FRAMES - 5, 10 * FRAMES - 1)
         ]
         with pytest.raises(JournalFenced, match="another runner has taken over the journal"):

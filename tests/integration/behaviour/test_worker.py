@@ -29,7 +29,7 @@ async def until_settled(queue: WorkQueue, worker: Worker, records: int) -> None:
 async def nothing_is_left(queue: WorkQueue) -> None:
     async with AdminClient(queue.broker.bootstrap) as admin:
         progress = await admin.share_group_progress(queue.group)
-    assert {(one.topic, one.partition): one.lag for one in progress if one.lag} == {}
+    assert {(row.topic, row.partition): row.lag for row in progress if row.lag} == {}
 
 
 async def test_each_record_ends_as_its_policy_says(fresh_queue: FreshQueue) -> None:
@@ -290,4 +290,6 @@ async def test_results_are_published_once_for_each_record_that_is_accepted(fresh
         worker.stop()
     await nothing_is_left(queue)
     found = await records_in(queue.broker.bootstrap, results)
-    assert Counter(one.value for one in found) == Counter(b"%d" % (2 * n) for n in range(100) if n % 10 != 4)
+    assert Counter(record.value for record in found) == Counter(
+        b"%d" % (2 * n) for n in range(100) if n % 10 != 4
+    )

@@ -50,7 +50,7 @@ def test_check_finds_too_many_members_and_missing_topics(fresh_queue: FreshQueue
     with WorkerProgram(tmp_path, *arguments) as program:
         assert program.end() == 1
     report = json.loads(program.output.partition("\nkshare: ")[0])
-    found = {one["check"] for one in report if one["level"] == "problem"}
+    found = {finding["check"] for finding in report if finding["level"] == "problem"}
     assert found == {f"topic {missing.topic}", f"group {queue.group}"}
 
 

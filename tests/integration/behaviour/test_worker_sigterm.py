@@ -26,7 +26,7 @@ REPORT = Path("worker-sigterm.md")
 async def test_sigterm_under_load(
     fresh_queue: FreshQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await terminate_repeatedly(fresh_queue, tmp_path, capsys, records=6_000, each=2_000)
+    await terminate_repeatedly(fresh_queue, tmp_path, capsys, records=6_000, per_worker=2_000)
 
 
 @pytest.mark.long
@@ -36,12 +36,17 @@ async def test_sigterm_under_load(
 async def test_repeated_sigterm_under_load(
     fresh_queue: FreshQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = await terminate_repeatedly(fresh_queue, tmp_path, capsys, records=100_000, each=10_000)
+    report = await terminate_repeatedly(fresh_queue, tmp_path, capsys, records=100_000, per_worker=10_000)
     write_section(REPORT, "SIGTERM to a worker at full load", *report)
 
 
 async def terminate_repeatedly(
-    fresh_queue: FreshQueue, folder: Path, capsys: pytest.CaptureFixture[str], *, records: int, each: int
+    fresh_queue: FreshQueue,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    records: int,
+    per_worker: int,
 ) -> tuple[str, str]:
     """One worker after another, each terminated when it has processed so many. Returns the broker and the report."""
     queue = fresh_queue(partitions=4)
@@ -59,7 +64,7 @@ async def terminate_repeatedly(
             crew.start(1)
             diary = crew.lives[-1].diary
             earlier = sum(successes(life.diary) for life in crew.lives[:-1])
-            goal = min(each, records - earlier)
+            goal = min(per_worker, records - earlier)
             with anyio.fail_after(DEADLINE_S):
                 while successes(diary) < goal:
                     await anyio.sleep(0.1)
@@ -73,7 +78,7 @@ async def terminate_repeatedly(
             )
     finally:
         crew.kill()
-    entries: list[Entry] = [one for life in crew.lives for one in read_diary(life.diary)]
+    entries: list[Entry] = [entry for life in crew.lives for entry in read_diary(life.diary)]
     counted = [entry for entry in entries if entry.event is Event.COUNTED]
     runs = Counter(entry.number for entry in entries if entry.event is Event.BEGAN)
     deliveries = Counter(entry.deliveries for entry in entries if entry.event is Event.BEGAN)
@@ -83,8 +88,9 @@ async def terminate_repeatedly(
             *lines,
             "",
             f"{len(done):,} of {records:,} records processed. Handlers began {runs.total():,} times; delivery counts: "
-            f"{dict(deliveries)}. Failed: {sum(one.number for one in counted)}, cancelled: "
-            f"{sum(one.attempt for one in counted)}, released or lost: {sum(one.deliveries for one in counted)}.",
+            f"{dict(deliveries)}. Failed: {sum(entry.number for entry in counted)}, cancelled: "
+            f"{sum(entry.attempt for entry in counted)}, released or lost: "
+            f"{sum(entry.deliveries for entry in counted)}.",
         ]
     )
     say(capsys, report)
@@ -93,7 +99,7 @@ async def terminate_repeatedly(
     assert len(done) == records
     assert runs == done == Counter(range(records))
     assert set(deliveries) == {1}
-    assert [(one.number, one.attempt, one.deliveries) for one in counted] == [(0, 0, 0)] * len(codes)
+    assert [(entry.number, entry.attempt, entry.deliveries) for entry in counted] == [(0, 0, 0)] * len(codes)
     embedded = queue.broker.release in ("4.1", "4.3", "4.4")
     return ("The embedded broker" if embedded else f"Kafka {queue.broker.release}"), report
 

@@ -85,17 +85,17 @@ async def storm(
     lag = await lag_of(places)
     letters = [
         Copy(
-            number_of(one),
-            one.timestamp / 1000,
-            str(dict(one.headers)["__dlq.errors.message"] or b"", "utf-8"),
+            number_of(record),
+            record.timestamp / 1000,
+            str(dict(record.headers)["__dlq.errors.message"] or b"", "utf-8"),
         )
-        for one in await records_in(places.bootstrap, dead)
+        for record in await records_in(places.bootstrap, dead)
     ]
     retries = [
-        Copy(number_of(one), one.timestamp / 1000)
+        Copy(number_of(record), record.timestamp / 1000)
         for topic in (places.plain, places.ordered)
         for tier in TIERS.tiers
-        for one in await records_in(places.bootstrap, TIERS.topic(topic, tier))
+        for record in await records_in(places.bootstrap, TIERS.topic(topic, tier))
     ]
     witnesses = [Witness([*read_diary(life.diary)], life.was_killed) for life in crew.lives]
     judgement = Judgement(plan.fates(), witnesses, retries, letters, lock_s, can_renew=not queue.is_4_1)
@@ -148,4 +148,4 @@ async def lag_of(places: Places) -> int | None:
     if not own or not copies:
         return None
     # A partition that the group hasn't read yet has no lag: all of it is left.
-    return sum(one.end_offset or 0 if one.lag is None else one.lag for one in [*own, *copies])
+    return sum(row.end_offset or 0 if row.lag is None else row.lag for row in [*own, *copies])

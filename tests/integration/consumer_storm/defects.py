@@ -132,8 +132,8 @@ def _replace(owner: Any, name: str, function: Callable[..., Any]) -> None:
 
 
 DEFECTS: dict[str, tuple[Callable[[], None], str]] = {
-    one.__name__: (one, found)
-    for one, found in (
+    plant.__name__: (plant, found)
+    for plant, found in (
         (sync_accepts_ranges, "accepted unseen"),
         (releases_are_free, "hot loop"),
         (corrupt_is_a_gap, "lost"),

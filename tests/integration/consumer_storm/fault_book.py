@@ -200,9 +200,9 @@ class FaultBook:
 
 def mark_lost(acquired: Iterable[Acquired], acknowledged: Iterable[Acknowledged]) -> None:
     """The response that tells a client of these doesn't reach it."""
-    for one in acquired:
-        if one.fault not in UNKNOWABLE:
-            one.fault = "gone"
+    for span in acquired:
+        if span.fault not in UNKNOWABLE:
+            span.fault = "gone"
     for row in acknowledged:
         row.is_lost = True
 

@@ -34,8 +34,8 @@ from tests.integration.consumer_storm.fault_book import (
 
 Address = tuple[str, int]
 _READ: dict[int, Any] = {
-    one.API_KEY: one
-    for one in (MetadataResponse, FindCoordinatorResponse, ShareFetchResponse, ShareAcknowledgeResponse)
+    kind.API_KEY: kind
+    for kind in (MetadataResponse, FindCoordinatorResponse, ShareFetchResponse, ShareAcknowledgeResponse)
 }
 _PATIENCE_S = 3.0
 """For how long responses are read after the client is gone: longer than a fetch waits."""
@@ -81,8 +81,8 @@ class FaultyProxies(FaultBook):
                 client.close()
             rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             await asyncio.wait(rest, timeout=_PATIENCE_S) if rest else None
-            for one in rest:
-                one.cancel()
+            for task in rest:
+                task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
 
         self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(run()), daemon=True)

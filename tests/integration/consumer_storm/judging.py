@@ -120,10 +120,10 @@ class Judgement:
             entries.sort()
 
     def _read_traffic(self) -> None:
-        for one in self.acquired:
-            for offset in range(one.first, one.last + 1):
-                self._deliveries[one.partition, offset].append(
-                    Delivered(one.at, one.member, one.delivery, one.fault)
+        for span in self.acquired:
+            for offset in range(span.first, span.last + 1):
+                self._deliveries[span.partition, offset].append(
+                    Delivered(span.at, span.member, span.delivery, span.fault)
                 )
         for row in self.acknowledged:
             for offset in range(row.first, row.last + 1):
@@ -137,7 +137,7 @@ class Judgement:
                 if kind == REJECT and row.error in (0, None):
                     self._rejected.add(place)
         for deliveries in self._deliveries.values():
-            deliveries.sort(key=lambda one: one.at)
+            deliveries.sort(key=lambda delivery: delivery.at)
 
     # --- judging
 
@@ -170,7 +170,11 @@ class Judgement:
         before = [entry for entry in self._by_member[row.member, place] if entry.at <= row.at]
         if not any(entry.event in (Event.HANDED, Event.UNREADABLE) for entry in before):
             return "never handed out"
-        mine = [one for one in self._deliveries[place] if one.at <= row.at and one.member == row.member]
+        mine = [
+            delivery
+            for delivery in self._deliveries[place]
+            if delivery.at <= row.at and delivery.member == row.member
+        ]
         latest = mine[-1].delivery if mine else 0
         now = [entry for entry in before if entry.delivery == latest]
         if not now:
@@ -204,16 +208,22 @@ class Judgement:
                 if entry.event is Event.COMMITS:
                     asked = entry.at
                     continue
-                failed = {int(one) for one in entry.text.split(",") if one}
+                failed = {int(text) for text in entry.text.split(",") if text}
                 until = bisect_right(times, asked)
-                for one in mine[done:until]:
-                    if one.partition not in failed:
-                        self._must_be_confirmed(member, (one.partition, one.offset), entry.at, "commit")
+                for accepted in mine[done:until]:
+                    if accepted.partition not in failed:
+                        self._must_be_confirmed(
+                            member, (accepted.partition, accepted.offset), entry.at, "commit"
+                        )
                 done = max(done, until)
 
     def _judge_redeliveries(self) -> None:
         for (member, place), times in self._confirmed.items():
-            again = [one for one in self._deliveries[place] if self._is_confirmed(place, times, one.at)]
+            again = [
+                delivery
+                for delivery in self._deliveries[place]
+                if self._is_confirmed(place, times, delivery.at)
+            ]
             if again:
                 who = f"accepted by {member}, confirmed, then delivered to {again[0].member}"
                 self._problem("delivered after accept", f"{place}: {who}")
@@ -297,14 +307,15 @@ class Judgement:
             self.counts["archived: handed out as often as the limit"] += 1
         elif any(first <= place[1] <= last for first, last in self._named[place[0]]):
             self.counts["archived unseen, named in the log"] += 1
-        elif all(is_seen or self._is_unknowable(one) for one, is_seen in pairs[-SAFE_LEFT:]):
+        elif all(is_seen or self._is_unknowable(delivery) for delivery, is_seen in pairs[-SAFE_LEFT:]):
             if all(is_seen for _, is_seen in pairs[-SAFE_LEFT:]):
                 self.counts["archived: handed out in the last deliveries, and not in all earlier ones"] += 1
             else:
                 self.counts["archived unseen: a response lost, or a process killed"] += 1
         else:
             what = ", ".join(
-                f"{one.delivery}: {'seen' if is_seen else one.fault or 'unseen'}" for one, is_seen in pairs
+                f"{delivery.delivery}: {'seen' if is_seen else delivery.fault or 'unseen'}"
+                for delivery, is_seen in pairs
             )
             self._problem("archived unseen", f"{place}: {what}")
 

@@ -26,7 +26,9 @@ def table(runs: Sequence[Run]) -> str:
     rows = [("seed", [str(storm.plan.seed) for storm, _ in runs])]
     rows.append(("seconds", [f"{storm.took_s:.0f}" for storm, _ in runs]))
     rows += [_row(name, [judgement.counts[name] for _, judgement in runs]) for name in _counts(runs, "")]
-    rows += [_row(f"**{kind}**", [len(one.problems[kind]) for _, one in runs]) for kind in PROBLEMS]
+    rows += [
+        _row(f"**{kind}**", [len(judgement.problems[kind]) for _, judgement in runs]) for kind in PROBLEMS
+    ]
     for fault in FAULTS:
         rows.append(_row(f"fault: {fault}", [storm.proxies.done[fault] for storm, _ in runs]))
     rows.append(_row("fault: process killed", [storm.kills for storm, _ in runs]))

@@ -198,7 +198,7 @@ class Storm:
             for entry in read_diary(life.diary):
                 if entry.event in (Event.DID, Event.NOTICED):
                     had[f"{entry.event} {entry.text}"] += 1
-        return [one for one in HAD if not had[one]]
+        return [name for name in HAD if not had[name]]
 
     def _corrupt(self) -> None:
         """Until some corrupt responses have reached consumers, or for a moment."""
@@ -270,7 +270,7 @@ class Storm:
         """The first offset of each partition that isn't finished."""
         async with AdminClient(self.bootstrap) as admin:
             progress = await admin.share_group_progress(self.group)
-        left = {(one.partition, one.start_offset or 0) for one in progress if one.lag != 0}
+        left = {(row.partition, row.start_offset or 0) for row in progress if row.lag != 0}
         return left if progress else {(-1, -1)}
 
     async def _look(self) -> Judgement:
@@ -280,7 +280,7 @@ class Storm:
             witness._replace(entries=[entry for entry in witness.entries if entry.at < until])
             for witness in self._witnesses()
         ]
-        acknowledged = [one for one in [*self.proxies.acknowledged] if one.at < until]
+        acknowledged = [row for row in [*self.proxies.acknowledged] if row.at < until]
         return Judgement(await self._written(), witnesses, [*self.proxies.acquired], acknowledged)
 
     async def _judge(self, left: set[Place]) -> Judgement:

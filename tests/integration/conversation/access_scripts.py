@@ -48,19 +48,19 @@ def scene(talk: Talk, label: str) -> Sharer:
     return Sharer(talk, group, topic, "stranger", via="main")
 
 
-def try_everything(talk: Talk, one: Sharer) -> None:
-    talk.ask(one.heartbeat(0, [one.topic]))
-    talk.ask(one.heartbeat(3))
-    talk.ask(one.heartbeat(-1))
-    talk.ask(ShareGroupDescribeRequest([one.group]))
-    one.fetch(0, wait_ms=100, most=3)
-    one.acknowledge((0, 0, ACCEPT))
-    one.fetch(-1)
-    one.epoch = 0
-    show(talk, one.group)
-    show(talk, one.group, {one.topic: [0]})
-    alter(talk, one.group, {one.topic: {0: 1}})
-    delete(talk, one.group, one.topic)
+def try_everything(talk: Talk, sharer: Sharer) -> None:
+    talk.ask(sharer.heartbeat(0, [sharer.topic]))
+    talk.ask(sharer.heartbeat(3))
+    talk.ask(sharer.heartbeat(-1))
+    talk.ask(ShareGroupDescribeRequest([sharer.group]))
+    sharer.fetch(0, wait_ms=100, most=3)
+    sharer.acknowledge((0, 0, ACCEPT))
+    sharer.fetch(-1)
+    sharer.epoch = 0
+    show(talk, sharer.group)
+    show(talk, sharer.group, {sharer.topic: [0]})
+    alter(talk, sharer.group, {sharer.topic: {0: 1}})
+    delete(talk, sharer.group, sharer.topic)
 
 
 def a_group_without_rights(talk: Talk) -> None:
@@ -105,13 +105,13 @@ def nothing_is_missing(talk: Talk) -> None:
 def state_is_for_brokers(talk: Talk) -> None:
     one = scene(talk, "e")
     topic_id = talk.topic_ids[one.topic]
-    it = Coordinator(talk, topic_id, one.group)
+    coordinator = Coordinator(talk, topic_id, one.group)
     for _ in range(2):
-        it.initialize(0, 0)
-        it.read()
-        it.summary()
-        it.write(0, 0, 0)
-        it.delete()
+        coordinator.initialize(0, 0)
+        coordinator.read()
+        coordinator.summary()
+        coordinator.write(0, 0, 0)
+        coordinator.delete()
         key = f"{one.group}:{uuid_text(topic_id)}:0"
         talk.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]))
         grant(talk, _GROUP, one.group, _READ)

@@ -88,9 +88,9 @@ def new_group(talk: Talk, label: str = "consumers") -> str:
 
 def state_of(talk: Talk, group: str) -> None:
     described: Any = talk.quietly(DescribeGroupsRequest([group])).groups[0]
-    members = [f"{each.member_id} {each.group_instance_id}" for each in described.members]
+    members = [f"{member.member_id} {member.group_instance_id}" for member in described.members]
     talk.note("group", [described.group_state, described.protocol_data])
-    for member in sorted(members, key=lambda each: each.rpartition(" ")[2]):
+    for member in sorted(members, key=lambda text: text.rpartition(" ")[2]):
         talk.note("member", member)
 
 

@@ -150,7 +150,7 @@ def a_grave_is_made(talk: Talk) -> None:
     letters(talk, grave, made.topic_id, len(made.partitions), 3)
     resource = DescribeConfigsResource(_TOPIC, grave, [f"{PREFIX}group.enable", "cleanup.policy"])
     configs = talk.quietly(DescribeConfigsRequest([resource])).results[0].configs
-    talk.note("configured", sorted([each.name, each.value] for each in configs))
+    talk.note("configured", sorted([config.name, config.value] for config in configs))
 
 
 SCRIPTS = {

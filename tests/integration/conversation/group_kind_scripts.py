@@ -62,7 +62,7 @@ def commit(
         **values,
     )
     response: Any = talk.quietly(request, version=version)
-    talk.note(f"commit {epoch}", [each.error_code for each in response.topics[0].partitions])
+    talk.note(f"commit {epoch}", [row.error_code for row in response.topics[0].partitions])
 
 
 def fetch(talk: Talk, member: Grouped, epoch: int, member_id: str | None, version: int | None = None) -> None:
@@ -71,7 +71,7 @@ def fetch(talk: Talk, member: Grouped, epoch: int, member_id: str | None, versio
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(member.group, member_id, epoch, wanted)])
     response: Any = talk.quietly(request, version=version)
     found = response.groups[0]
-    rows = [(each.committed_offset, each.error_code) for topic in found.topics for each in topic.partitions]
+    rows = [(row.committed_offset, row.error_code) for topic in found.topics for row in topic.partitions]
     talk.note(f"fetch {epoch}", [found.error_code, rows])
 
 
@@ -148,7 +148,7 @@ def members_commit_in_transactions(talk: Talk) -> None:
             lambda response: response.topics[0].partitions[0].error_code != ErrorCode.CONCURRENT_TRANSACTIONS,
             version,
         )
-        talk.note(f"commit {epoch}", [each.error_code for each in response.topics[0].partitions])
+        talk.note(f"commit {epoch}", [row.error_code for row in response.topics[0].partitions])
 
     one.join()
     for version in (talk.newest(TxnOffsetCommitRequest), BY_NAME):
@@ -205,15 +205,15 @@ def listed(talk: Talk, *groups: str) -> None:
     for states, kinds in _FILTERS:
         response = talk.quietly(ListGroupsRequest(states, kinds))
         found += sorted(
-            [states, kinds, each.group_id, each.protocol_type, each.group_state, each.group_type]
-            for each in response.groups
-            if each.group_id in groups
+            [states, kinds, row.group_id, row.protocol_type, row.group_state, row.group_type]
+            for row in response.groups
+            if row.group_id in groups
         )
     talk.note("listed", found)
     older = talk.quietly(ListGroupsRequest(), version=_WITHOUT_TYPES)
     talk.note(
         "listed",
-        sorted([each.group_id, each.group_state] for each in older.groups if each.group_id in groups),
+        sorted([row.group_id, row.group_state] for row in older.groups if row.group_id in groups),
     )
 
 

@@ -165,12 +165,12 @@ def other_kinds_of_groups(talk: Talk) -> None:
     talk.ask(DeleteShareGroupOffsetsRequest(other, []))
     talk.ask(DescribeGroupsRequest([group, talk.name("missing")]))
     listed = talk.quietly(ListGroupsRequest(types_filter=["share"]))
-    found = [each for each in listed.groups if each.group_id == group]
-    talk.note("listed", [(each.protocol_type, each.group_state, each.group_type) for each in found])
+    found = [row for row in listed.groups if row.group_id == group]
+    talk.note("listed", [(row.protocol_type, row.group_state, row.group_type) for row in found])
     one.leave()
     listed = talk.quietly(ListGroupsRequest(types_filter=["share"], states_filter=["Empty"]))
-    found = [each for each in listed.groups if each.group_id == group]
-    talk.note("listed", [(each.protocol_type, each.group_state, each.group_type) for each in found])
+    found = [row for row in listed.groups if row.group_id == group]
+    talk.note("listed", [(row.protocol_type, row.group_state, row.group_type) for row in found])
 
 
 def _join_classic(talk: Talk, group: str) -> None:
@@ -219,7 +219,7 @@ def _adopts(sharer: Sharer, partitions: int) -> Any:
         sharer.member_epoch = response.member_epoch
         if response.assignment is None:
             return False
-        return sum(len(each.partitions) for each in response.assignment.topic_partitions) == partitions
+        return sum(len(row.partitions) for row in response.assignment.topic_partitions) == partitions
 
     return is_good
 
@@ -227,12 +227,16 @@ def _adopts(sharer: Sharer, partitions: int) -> Any:
 def describe_sorted(talk: Talk, group: str) -> None:
     """Note the members sorted by their topics: brokers list them in any order."""
     response = talk.quietly(ShareGroupDescribeRequest([group]))
-    members = sorted(response.groups[0].members, key=lambda each: each.subscribed_topic_names)
+    members = sorted(response.groups[0].members, key=lambda member: member.subscribed_topic_names)
     talk.note(
         "members",
         [
-            [each.member_id, each.member_epoch, [len(t.partitions) for t in each.assignment.topic_partitions]]
-            for each in members
+            [
+                member.member_id,
+                member.member_epoch,
+                [len(t.partitions) for t in member.assignment.topic_partitions],
+            ]
+            for member in members
         ],
     )
     talk.note("group", [response.groups[0].group_state, response.groups[0].group_epoch])

@@ -35,7 +35,7 @@ def _coordinator(talk: Talk, kind: int, key: str) -> Address:
 def _others(talk: Talk, address: Address) -> list[Address]:
     """The addresses of all other nodes."""
     brokers = talk.quietly(MetadataRequest(topics=[])).brokers
-    return [(each.host, each.port) for each in brokers if each.port != address[1]]
+    return [(broker.host, broker.port) for broker in brokers if broker.port != address[1]]
 
 
 def coordinators(talk: Talk) -> None:
@@ -62,12 +62,12 @@ def share_coordinators(talk: Talk) -> None:
     others = _others(talk, _coordinator(talk, 2, f"{group}:{uuid_text(topic_id)}:0"))
     for address in others:
         talk.send_to("main", address)
-        it = Coordinator(talk, topic_id, group)
-        it.initialize(0, 0)
-        it.read()
-        it.summary()
-        it.write(0, 0, 0)
-        it.delete()
+        coordinator = Coordinator(talk, topic_id, group)
+        coordinator.initialize(0, 0)
+        coordinator.read()
+        coordinator.summary()
+        coordinator.write(0, 0, 0)
+        coordinator.delete()
 
 
 def leaders(talk: Talk) -> None:
@@ -76,11 +76,11 @@ def leaders(talk: Talk) -> None:
     wanted = [MetadataRequestTopic(name=topic)]
     found = talk.quietly(MetadataRequest(topics=wanted))
     leader = found.topics[0].partitions[0].leader_id
-    for number, broker in enumerate(each for each in found.brokers if each.node_id != leader):
+    for number, broker in enumerate(broker for broker in found.brokers if broker.node_id != leader):
         one = Sharer(talk, group, topic, f"one-{number}")
         talk.send_to(one.via, (broker.host, broker.port))
         response = talk.quietly(one.fetch_request(0), one.via)
-        partitions = [partition for each in response.responses for partition in each.partitions]
+        partitions = [partition for row in response.responses for partition in row.partitions]
         if not partitions:  # this node doesn't know the topic yet
             talk.note("leader", None)
             return

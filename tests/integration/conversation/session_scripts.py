@@ -97,14 +97,14 @@ def a_connection_ends(talk: Talk) -> None:
     one.fetch(0, wait_ms=5000)
 
 
-def _until_given_back(talk: Talk, one: Sharer, offset: int) -> None:
+def _until_given_back(talk: Talk, sharer: Sharer, offset: int) -> None:
     """Wait until another member can acquire the record, which it releases at once.
 
     It releases with an acknowledgement, which gets a response when the records are available again. What a session
     holds when it ends is released in the background: on a real broker, some of it may not be available to the next
     fetch yet.
     """
-    other = Sharer(talk, one.group, one.topic, "other")
+    other = Sharer(talk, sharer.group, sharer.topic, "other")
     found = talk.wait_for(
         lambda: other.fetch_request(0, wait_ms=100),
         lambda response: any(row.first_offset == offset for row in _acquired(response)),
@@ -162,9 +162,9 @@ def partitions_come_and_go(talk: Talk) -> None:
     one.fetch(-1, acks={0: [(8, 8, ACCEPT)]})
 
 
-def warm_up(talk: Talk, one: Sharer, partitions: int) -> None:
+def warm_up(talk: Talk, sharer: Sharer, partitions: int) -> None:
     """Wait until the share-partitions are loaded: before that, a broker responds without them."""
-    other = Sharer(talk, one.group, one.topic, "warm")
+    other = Sharer(talk, sharer.group, sharer.topic, "warm")
     talk.wait_for(
         lambda: other.fetch_request(0, partitions=range(partitions), wait_ms=100),
         lambda a: sum(len(topic.partitions) for topic in a.responses) == partitions,

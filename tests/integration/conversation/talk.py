@@ -318,7 +318,7 @@ def _place(item: Any) -> Any:
 def codes(value: Any) -> set[int]:
     """Every error code in a response."""
     if isinstance(value, dict):
-        own = {each for key, each in value.items() if key.lower().endswith("errorcode")}
+        own = {code for key, code in value.items() if key.lower().endswith("errorcode")}
         return own.union(*map(codes, value.values()))
     if isinstance(value, list):
         return set[int]().union(*map(codes, value))

@@ -26,17 +26,17 @@ BY_CLIENTS, WITHOUT_BUMPS = 3, 4
 
 def described(talk: Talk, *ids: str) -> None:
     response: Any = talk.quietly(DescribeTransactionsRequest(list(ids)))
-    for each in response.transaction_states:
+    for state in response.transaction_states:
         talk.note(
             "transaction",
             [
-                each.error_code,
-                each.transactional_id,
-                each.transaction_state,
-                each.transaction_timeout_ms,
-                each.transaction_start_time_ms > 0,
-                each.producer_epoch,
-                [[topic.topic, *sorted(topic.partitions)] for topic in each.topics],
+                state.error_code,
+                state.transactional_id,
+                state.transaction_state,
+                state.transaction_timeout_ms,
+                state.transaction_start_time_ms > 0,
+                state.producer_epoch,
+                [[topic.topic, *sorted(topic.partitions)] for topic in state.topics],
             ],
         )
 
@@ -44,9 +44,9 @@ def described(talk: Talk, *ids: str) -> None:
 def listed(talk: Talk, *ids: str, **filters: Any) -> None:
     response = talk.quietly(ListTransactionsRequest(**filters))
     rows = sorted(
-        [each.transactional_id, each.transaction_state]
-        for each in response.transaction_states
-        if each.transactional_id in ids
+        [state.transactional_id, state.transaction_state]
+        for state in response.transaction_states
+        if state.transactional_id in ids
     )
     talk.note(
         f"listed {sorted(filters)}", [response.error_code, *sorted(response.unknown_state_filters), *rows]
@@ -55,11 +55,11 @@ def listed(talk: Talk, *ids: str, **filters: Any) -> None:
 
 def producers(talk: Talk, topic: str, *indexes: int) -> None:
     response: Any = talk.quietly(DescribeProducersRequest([TopicRequest(topic, list(indexes))]))
-    for row in sorted(response.topics[0].partitions, key=lambda each: each.partition_index):
+    for row in sorted(response.topics[0].partitions, key=lambda row: row.partition_index):
         talk.note("partition", [row.partition_index, row.error_code, row.error_message])
-        for each in row.active_producers:
-            numbers = [each.producer_epoch, each.last_sequence, each.coordinator_epoch]
-            talk.note("producer", [*numbers, each.current_txn_start_offset, each.last_timestamp > 0])
+        for producer in row.active_producers:
+            numbers = [producer.producer_epoch, producer.last_sequence, producer.coordinator_epoch]
+            talk.note("producer", [*numbers, producer.current_txn_start_offset, producer.last_timestamp > 0])
 
 
 def a_transaction_is_watched(talk: Talk) -> None:

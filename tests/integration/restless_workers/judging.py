@@ -86,7 +86,7 @@ class Judgement:
 
     def _was_lowered_before(self, place: Place) -> bool:
         archived_at = self.archived_at.get(place, 0.0)
-        return any(0 <= archived_at - one <= _LOOK_S for one in self.lowered)
+        return any(0 <= archived_at - at <= _LOOK_S for at in self.lowered)
 
 
 def _named(logs: Iterable[str], word: str) -> dict[tuple[str, int], list[tuple[int, int]]]:

@@ -144,7 +144,7 @@ class Storm:
 
     @property
     def _has_had_all(self) -> bool:
-        return all(self.done[one] for one in HAD)
+        return all(self.done[name] for name in HAD)
 
     def _restart(self, life: Life) -> None:
         if not life.diary.stat().st_size:
@@ -169,7 +169,7 @@ class Storm:
             progress = await admin.share_group_progress(self.scene.group)
         # A partition that the group hasn't read yet has no lag: all of it is left.
         return (
-            sum((one.end_offset or 0) if one.lag is None else one.lag for one in progress) if progress else -1
+            sum((row.end_offset or 0) if row.lag is None else row.lag for row in progress) if progress else -1
         )
 
     async def _judge(self, left: int) -> Judgement:
@@ -177,7 +177,9 @@ class Storm:
         for topic in (self.scene.plain, self.scene.urgent):
             for number, records in (await records_by_partition(self.scene.bootstrap, topic)).items():
                 written |= {(topic, number, record.offset): int(record.value or b"") for record in records}
-        letters = [int(one.value or b"") for one in await records_in(self.scene.bootstrap, self.scene.dead)]
+        letters = [
+            int(record.value or b"") for record in await records_in(self.scene.bootstrap, self.scene.dead)
+        ]
         entries = [entry for life in self._crew.lives for entry in read_diary(life.diary)]
         logs = [path.read_text("utf-8", "replace") for path in sorted(self.folder.glob("log-*"))]
 

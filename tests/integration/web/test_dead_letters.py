@@ -259,8 +259,8 @@ def test_pages_are_accessible(
 def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page, grave: str) -> None:
     page.goto(letters_page(console, grave))
     focused = tab_through(page)
-    assert all(one.has_outline for one in focused)
-    assert {"Choose 0:0", "Redrive the chosen…", "Filter"} <= {one.name for one in focused}
+    assert all(element.has_outline for element in focused)
+    assert {"Choose 0:0", "Redrive the chosen…", "Filter"} <= {element.name for element in focused}
     page.get_by_label("Choose 0:0").focus()
     page.keyboard.press("Space")
     page.get_by_role("button", name="Drop the chosen").focus()

@@ -212,8 +212,8 @@ def test_pages_are_accessible(
 def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page, group: str) -> None:
     _open(page, console, f"/group?name={group}", group)
     focused = tab_through(page)
-    assert all(one.has_outline for one in focused)
-    names = [one.name for one in focused]
+    assert all(element.has_outline for element in focused)
+    names = [element.name for element in focused]
     assert names[0] == "Skip to the content"
     assert {"Overview", "Settings", "Offsets", "Sort by", "Sort"} <= set(names)
     page.get_by_role("link", name="Offsets").focus()

@@ -51,14 +51,14 @@ def places_on(page: Page) -> list[str]:
     """The records in the list, as partition:offset."""
     partitions = page.locator("tbody td:first-child").all_inner_texts()
     return [
-        f"{one}:{offset}"
-        for one, offset in zip(partitions, page.locator("tbody th").all_inner_texts(), strict=True)
+        f"{partition}:{offset}"
+        for partition, offset in zip(partitions, page.locator("tbody th").all_inner_texts(), strict=True)
     ]
 
 
 def open_all(page: Page) -> None:
-    for one in page.locator("summary").all():
-        one.click()
+    for summary in page.locator("summary").all():
+        summary.click()
 
 
 def test_a_topic_is_found_and_its_records_are_shown(console: RunningConsole, page: Page, topic: str) -> None:
@@ -221,11 +221,11 @@ def test_pages_are_accessible(
 def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page, topic: str) -> None:
     page.goto(records_page(console, topic))
     focused = tab_through(page)
-    assert all(one.has_outline for one in focused)
+    assert all(element.has_outline for element in focused)
     page.locator("summary").first.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Value of 0:0")).to_be_visible()
-    assert {"Partition", "Key contains", "Search"} <= {one.name for one in focused}
+    assert {"Partition", "Key contains", "Search"} <= {element.name for element in focused}
     page.get_by_label("Value contains").focus()
     page.keyboard.type("Lyon")
     page.keyboard.press("Enter")

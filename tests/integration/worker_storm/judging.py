@@ -81,7 +81,11 @@ class Judgement:
         return len(+self.successes | self.letters)
 
     def lost(self) -> list[int]:
-        return [one for one in range(len(self.fates)) if not self.successes[one] and not self.letters[one]]
+        return [
+            number
+            for number in range(len(self.fates))
+            if not self.successes[number] and not self.letters[number]
+        ]
 
     def wrong(self) -> list[int]:
         """Records that ended otherwise than their policy says."""
@@ -171,7 +175,7 @@ class Judgement:
         compared, within, between = self.disorder()
         lines = ["| what happens to the record | records | runs | how they ended |", "|---|---|---|---|"]
         for fate in Fate:
-            numbers = [one for one, found in enumerate(self.fates) if found is fate]
+            numbers = [number for number, found in enumerate(self.fates) if found is fate]
             if numbers:
                 runs = sum(self.runs[number] for number in numbers)
                 succeeded = sum(self.successes[number] > 0 for number in numbers)
@@ -184,9 +188,9 @@ class Judgement:
             "",
             f"{len(self.fates):,} records, {len(self.lost())} lost, {len(self.wrong())} ended otherwise than their "
             f"policy says. {len(self.given_up())} others are dead because too many of their deliveries ended "
-            f"with their process ({sum(self.successes[one] > 0 for one in self.given_up())} of them had succeeded, but "
-            f"their process was killed before that was confirmed). {killed} processes were killed, {stalls} times "
-            "one stood still.",
+            f"with their process ({sum(self.successes[number] > 0 for number in self.given_up())} of them had "
+            f"succeeded, but their process was killed before that was confirmed). {killed} processes were killed, "
+            f"{stalls} times one stood still.",
             "",
             f"Ended more than once: {sum(map(len, self.doubles().values()))}.",
             "",
