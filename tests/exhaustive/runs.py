@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.exhaustive import custody, sessions, settling, takeover
+from tests.exhaustive import custody, takeover
 from tests.exhaustive.custody import CustodySizes, CustodySystem
 from tests.exhaustive.explorer import Explored, explore
 from tests.exhaustive.sessions import SessionSizes, SessionSystem
 from tests.exhaustive.settling import SettlingSizes, SettlingSystem
+from tests.exhaustive.steady import steady
 from tests.exhaustive.takeover import TakeoverSizes, TakeoverSystem
 
 
@@ -31,12 +32,10 @@ class Run:
 def runs(members: int, records: int, faults: int) -> list[Run]:
     size: dict[str, Any] = {"members": members, "records": records, "faults": faults}
     return [
-        Run("sessions", SessionSizes(**size, releases=0), SessionSystem, sessions.modelled),
-        Run(
-            "sessions-in-turn", SessionSizes(**size, releases=0, at_once=1), SessionSystem, sessions.modelled
-        ),
-        Run("settling", SettlingSizes(**size), SettlingSystem, settling.modelled),
-        Run("settling-in-turn", SettlingSizes(**size, at_once=1), SettlingSystem, settling.modelled),
+        Run("sessions", SessionSizes(**size, releases=0), SessionSystem, steady),
+        Run("sessions-in-turn", SessionSizes(**size, releases=0, at_once=1), SessionSystem, steady),
+        Run("settling", SettlingSizes(**size), SettlingSystem, steady),
+        Run("settling-in-turn", SettlingSizes(**size, at_once=1), SettlingSystem, steady),
         Run("journal", CustodySizes(**size), CustodySystem, custody.modelled),
         Run("rows", CustodySizes(**size, has_journal=False), CustodySystem, custody.modelled),
         Run("takeover", TakeoverSizes(**size), TakeoverSystem, takeover.modelled),

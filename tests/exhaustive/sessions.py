@@ -7,16 +7,12 @@ on one record after another, and takes the next batch.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from random import Random
 from typing import Any
-from unittest.mock import patch
 
-import kshare.fast.coarse_clock as coarse_clock
 from kshare.broker.shares.delivery import RecordState
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
@@ -38,7 +34,6 @@ from kshare.state.cluster import ClusterView
 from kshare.state.lease import ACCEPT, Lease, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange, ShareSession
-from kshare.surroundings import Surroundings, surroundings
 from tests.exhaustive.explorer import Event, System
 from tests.exhaustive.links import Link, Links
 from tests.exhaustive.pictures import picture
@@ -648,34 +643,3 @@ def _of_request(request: Any, epoch: int) -> tuple[Any, ...]:
         picture(getattr(request, "forgotten_topics_data", ())),
         getattr(request, "max_records", 0),
     )
-
-
-class _SteadyRandom(Random):
-    """Pauses have always the same length."""
-
-    def uniform(self, a: float, b: float) -> float:
-        return (a + b) / 2
-
-
-class Steady(Surroundings):
-    @staticmethod
-    def _nothing() -> float:
-        return 0.0
-
-    wall_time = monotonic = suspended_s = _nothing
-
-    def random(self) -> Random:
-        return _SteadyRandom(0)
-
-
-@contextmanager
-def modelled() -> Iterator[None]:
-    """Without any clock or randomness but the system's own."""
-    token = surroundings.set(Steady())
-    logging.disable()
-    try:
-        with patch.object(coarse_clock, "coarse_ms", lambda: 0):
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
-        surroundings.reset(token)

@@ -8,9 +8,7 @@ too. Around it are models: which worker has which record, and what was written.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +16,6 @@ from unittest.mock import patch
 
 import anyio
 
-import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.made_records import made_batch
 from kshare.client.record import ShareRecord, lease_of
 from kshare.errors import KshareError
@@ -26,7 +23,6 @@ from kshare.producer.records import NewRecord, Produced
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease
-from kshare.surroundings import surroundings
 from kshare.worker.handlers.inspection import inspect_handler
 from kshare.worker.handlers.options import HandlerOptions
 from kshare.worker.handlers.routes import Route
@@ -41,7 +37,6 @@ from kshare.worker.run.slot_watch import SlotWatch
 from kshare.worker.run.slot_work import SlotWork
 from kshare.worker.run.slots import Slots
 from tests.exhaustive.explorer import Event, System
-from tests.exhaustive.sessions import Steady
 from tests.exhaustive.stepping import Gates, SteppedLoop, place_of
 
 _AGAIN_S = 0.4
@@ -512,16 +507,3 @@ def _of_delivery(delivery: Delivery, now: float) -> tuple[Any, ...]:
 async def _never(what: str, value: bytes | None) -> None:
     """A process that is dead writes nothing."""
     raise KshareError("it is dead")
-
-
-@contextmanager
-def modelled() -> Iterator[None]:
-    """Without any clock or randomness but the system's own."""
-    token = surroundings.set(Steady())
-    logging.disable()
-    try:
-        with patch.object(coarse_clock, "coarse_ms", lambda: 0):
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
-        surroundings.reset(token)

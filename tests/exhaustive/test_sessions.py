@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.exhaustive import sessions
 from tests.exhaustive.explorer import Broken, explore
 from tests.exhaustive.session_defects import DEFECTS
 from tests.exhaustive.sessions import SessionSizes, SessionSystem
+from tests.exhaustive.steady import steady
 
 pytestmark = pytest.mark.lengthy
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.lengthy
     ids=str,
 )
 def test_promises_are_kept_in_every_order(sizes: SessionSizes, states: int) -> None:
-    with sessions.modelled():
+    with steady():
         found = explore(lambda: SessionSystem(sizes))
     assert found.states >= states
     assert found.ends
@@ -36,7 +36,7 @@ def test_promises_are_kept_in_every_order(sizes: SessionSizes, states: int) -> N
 )
 def test_planted_defects_are_found(plant: Callable[[], Any], problem: str) -> None:
     sizes = SessionSizes(members=1, records=2, faults=1, releases=0)
-    with sessions.modelled(), plant(), pytest.raises(Broken, match=problem) as found:
+    with steady(), plant(), pytest.raises(Broken, match=problem) as found:
         explore(lambda: SessionSystem(sizes), most_states=3_000)
     assert found.value.events
 
@@ -57,7 +57,7 @@ def test_what_is_accepted_in_the_session_with_a_former_leader_does_not_come_agai
         "A hears from metadata who leads",
         *(last if len(last) == 1 else last[1:]),
     ]
-    with sessions.modelled():
+    with steady():
         system = SessionSystem(SessionSizes(members=1, records=2, faults=2, releases=0))
         for event in events:
             system.do(event)

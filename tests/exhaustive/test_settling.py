@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.exhaustive import settling
 from tests.exhaustive.explorer import Broken, explore
 from tests.exhaustive.settling import SettlingSizes, SettlingSystem
 from tests.exhaustive.settling_defects import DEFECTS
+from tests.exhaustive.steady import steady
 
 pytestmark = pytest.mark.lengthy
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.lengthy
     ids=str,
 )
 def test_promises_are_kept_in_every_order(sizes: SettlingSizes, states: int) -> None:
-    with settling.modelled():
+    with steady():
         found = explore(lambda: SettlingSystem(sizes))
     assert found.states >= states
     assert found.ends
@@ -35,6 +35,6 @@ def test_promises_are_kept_in_every_order(sizes: SettlingSizes, states: int) -> 
 )
 def test_planted_defects_are_found(plant: Callable[[], Any], problem: str) -> None:
     sizes = SettlingSizes(members=1, records=1, faults=1)
-    with settling.modelled(), plant(), pytest.raises(Broken, match=problem) as found:
+    with steady(), plant(), pytest.raises(Broken, match=problem) as found:
         explore(lambda: SettlingSystem(sizes), most_states=3_000)
     assert found.value.events
