@@ -9,7 +9,7 @@ from typing import Any
 import kafka as kafka_python
 import kafka.admin as kafka_python_admin
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource as AiokafkaResource
@@ -17,7 +17,7 @@ from aiokafka.admin.config_resource import ConfigResourceType as AiokafkaResourc
 from aiokafka.admin.new_partitions import NewPartitions as AiokafkaNewPartitions
 from aiokafka.admin.new_topic import NewTopic as AiokafkaNewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete as AiokafkaRecordsToDelete
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports them without saying so
     AdminClient,
     AlterConfigOpType,
@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ResourceType,
 )
 
+from tests.helpers.foreign_consumers import aiokafka_consumer, confluent_consumer, kafka_python_consumer
 from tests.integration.java_client import JavaClient
 from tools.kafka.cluster import Cluster
 
@@ -75,13 +76,7 @@ def with_aiokafka(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
                 for number in range(RECORDS):
                     await producer.send_and_wait(topic, b"%d" % number, partition=0)
             await admin.delete_records({partition: AiokafkaRecordsToDelete(before_offset=DELETED)})
-            async with AIOKafkaConsumer(
-                topic,
-                bootstrap_servers=bootstrap,
-                group_id=group,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-            ) as consumer:
+            async with aiokafka_consumer(bootstrap, topic, group) as consumer:
                 seen["read"] = len([await consumer.getone() for _ in range(RECORDS - DELETED)])
                 await consumer.commit()
                 (response,) = await admin.describe_consumer_groups([group])
@@ -117,14 +112,7 @@ def with_kafka_python(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
         producer.send(topic, b"%d" % number, partition=0).get(timeout=DEADLINE_S)
     producer.close()
     admin.delete_records({partition: DELETED})
-    consumer = kafka_python.KafkaConsumer(
-        topic,
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        consumer_timeout_ms=int(DEADLINE_S * 1000),
-    )
+    consumer = kafka_python_consumer(bootstrap, topic, group, DEADLINE_S)
     seen["read"] = len([record for _, record in zip(range(RECORDS - DELETED), consumer, strict=False)])
     consumer.commit()
     found = admin.describe_groups([group])[group]
@@ -181,15 +169,7 @@ def with_confluent(bootstrap: str, topic: str, group: str) -> dict[str, Any]:
     first, end = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
     assert of(admin.list_offsets({partition: first})).offset == DELETED
     assert of(admin.list_offsets({partition: end})).offset == RECORDS
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([topic])
+    consumer = confluent_consumer(bootstrap, topic, group)
     read = 0
     while read < RECORDS - DELETED:
         (record,) = consumer.consume(1, DEADLINE_S)

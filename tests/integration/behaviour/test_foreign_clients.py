@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import kafka as kafka_python
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import Producer
 
+from tests.helpers.foreign_consumers import aiokafka_consumer, confluent_consumer, kafka_python_consumer
 from tests.integration.conftest import FreshTopic
 from tests.integration.java_client import JavaClient
 from tools.kafka.cluster import Cluster
@@ -31,13 +32,7 @@ def with_aiokafka(bootstrap: str, topic: str, group: str, sent: Values) -> Value
                 for value in sent:
                     await producer.send_and_wait(topic, value)
             read: Values = []
-            async with AIOKafkaConsumer(
-                topic,
-                bootstrap_servers=bootstrap,
-                group_id=group,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-            ) as consumer:
+            async with aiokafka_consumer(bootstrap, topic, group) as consumer:
                 while len(read) < len(sent):
                     read.append((await consumer.getone()).value)
                 await consumer.commit()
@@ -51,14 +46,7 @@ def with_kafka_python(bootstrap: str, topic: str, group: str, sent: Values) -> V
     for value in sent:
         producer.send(topic, value).get(timeout=DEADLINE_S)
     producer.close()
-    consumer = kafka_python.KafkaConsumer(
-        topic,
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        consumer_timeout_ms=int(DEADLINE_S * 1000),
-    )
+    consumer = kafka_python_consumer(bootstrap, topic, group, DEADLINE_S)
     read = [record.value for _, record in zip(sent, consumer, strict=False)]
     consumer.commit()
     consumer.close()
@@ -70,16 +58,7 @@ def with_confluent(bootstrap: str, topic: str, group: str, sent: Values) -> Valu
     for value in sent:
         producer.produce(topic, value)
     assert producer.flush(DEADLINE_S) == 0
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "group.instance.id": "one",
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([topic])
+    consumer = confluent_consumer(bootstrap, topic, group, **{"group.instance.id": "one"})
     read: Values = []
     while len(read) < len(sent):
         (record,) = consumer.consume(1, DEADLINE_S)

@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 import kafka as kafka_python
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
+from tests.helpers.foreign_consumers import aiokafka_consumer, confluent_consumer, kafka_python_consumer
 from tests.integration.conftest import FreshTopic
 from tests.integration.java_client import JavaClient
 from tools.kafka.cluster import Cluster
@@ -29,13 +30,7 @@ VALUES = [b"%d" % number for number in range(2 * HALF)]
 
 def with_aiokafka(bootstrap: str, source: str, target: str, group: str) -> None:
     async def run() -> None:
-        consumer = AIOKafkaConsumer(
-            source,
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
+        consumer = aiokafka_consumer(bootstrap, source, group)
         producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=f"aiokafka-{target}")
         async with asyncio.timeout(DEADLINE_S), consumer, producer:
             for is_commit in (True, False):
@@ -51,14 +46,7 @@ def with_aiokafka(bootstrap: str, source: str, target: str, group: str) -> None:
 
 
 def with_kafka_python(bootstrap: str, source: str, target: str, group: str) -> None:
-    consumer = kafka_python.KafkaConsumer(
-        source,
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        consumer_timeout_ms=int(DEADLINE_S * 1000),
-    )
+    consumer = kafka_python_consumer(bootstrap, source, group, DEADLINE_S)
     producer = kafka_python.KafkaProducer(
         bootstrap_servers=bootstrap, transactional_id=f"kafka-python-{target}"
     )
@@ -79,15 +67,7 @@ def with_kafka_python(bootstrap: str, source: str, target: str, group: str) -> N
 
 
 def with_confluent(bootstrap: str, source: str, target: str, group: str) -> None:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([source])
+    consumer = confluent_consumer(bootstrap, source, group)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"confluent-{target}"})
     producer.init_transactions(DEADLINE_S)
     for is_commit in (True, False):

@@ -9,8 +9,6 @@ from kshare.protocol.messages import (
     AddPartitionsToTxnRequest,
     DeleteRecordsRequest,
     EndTxnRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
     ListOffsetsRequest,
 )
 from kshare.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
@@ -316,11 +314,7 @@ class _Producer:
         self.talk = talk
         self.topic = topic
         self.name = talk.name("transaction")
-        talk.wait_for(
-            lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[self.name]),
-            lambda a: a.coordinators[0].error_code == 0,
-        )
-        made = talk.wait_for(lambda: InitProducerIdRequest(self.name, 60_000), lambda a: a.error_code == 0)
+        made = talk.transactional_producer(self.name)
         self.id, self.epoch = made.producer_id, made.producer_epoch
         self.sequence = 0
 

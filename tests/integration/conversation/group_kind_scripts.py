@@ -9,8 +9,6 @@ from kshare.protocol.messages import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
     ListGroupsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
@@ -121,13 +119,7 @@ def members_commit(talk: Talk) -> None:
 
 def members_commit_in_transactions(talk: Talk) -> None:
     topic, group, name = talk.topic("orders", 2), new_group(talk), talk.name("transaction")
-    talk.wait_for(
-        lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
-        lambda response: response.coordinators[0].error_code == 0,
-    )
-    producer = talk.wait_for(
-        lambda: InitProducerIdRequest(name, 60_000), lambda response: response.error_code == 0
-    )
+    producer = talk.transactional_producer(name)
     one, two = (Grouped(talk, group, label, [topic]) for label in ("one", "two"))
 
     def commit_later(

@@ -26,6 +26,8 @@ from kshare.protocol.messages import (
     DescribeConfigsRequest,
     FindCoordinatorRequest,
     IncrementalAlterConfigsRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
     MetadataRequest,
     ProduceRequest,
     SaslAuthenticateRequest,
@@ -285,6 +287,16 @@ class Talk:
             ),
         )
         assert response.responses[0].partition_responses[0].error_code == 0, response
+
+    def transactional_producer(self, name: str) -> InitProducerIdResponse:
+        """Its id and epoch, once it has a coordinator."""
+        self.wait_for(
+            lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
+            lambda response: response.coordinators[0].error_code == 0,
+        )
+        return self.wait_for(
+            lambda: InitProducerIdRequest(name, 60_000), lambda response: response.error_code == 0
+        )
 
     # --- comparable values
 

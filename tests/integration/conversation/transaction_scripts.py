@@ -11,8 +11,6 @@ from kshare.protocol.messages import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     EndTxnRequest,
-    FindCoordinatorRequest,
-    InitProducerIdRequest,
     ListTransactionsRequest,
 )
 from kshare.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
@@ -64,13 +62,7 @@ def producers(talk: Talk, topic: str, *indexes: int) -> None:
 
 def a_transaction_is_watched(talk: Talk) -> None:
     topic, name, missing = talk.topic("orders", 2), talk.name("transaction"), talk.name("missing")
-    talk.wait_for(
-        lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
-        lambda response: response.coordinators[0].error_code == 0,
-    )
-    producer = talk.wait_for(
-        lambda: InitProducerIdRequest(name, 60_000), lambda response: response.error_code == 0
-    )
+    producer = talk.transactional_producer(name)
     talk.wait_for(
         lambda: DescribeProducersRequest([TopicRequest(topic, [0, 1])]),
         lambda response: not any(row.error_code for row in response.topics[0].partitions),
