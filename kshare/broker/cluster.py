@@ -29,8 +29,14 @@ _PARTITION_COUNTS = {
     TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
     SHARE_STATE_TOPIC: "share.coordinator.state.topic.num.partitions",
 }
-COORDINATED_BY = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARE_STATE_TOPIC}
-"""Key type in FindCoordinator → the topic whose partition leaders are the coordinators."""
+GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+"""Key types in FindCoordinator."""
+COORDINATED_BY = {
+    GROUP_KEY: OFFSETS_TOPIC,
+    TRANSACTION_KEY: TRANSACTIONS_TOPIC,
+    SHARE_KEY: SHARE_STATE_TOPIC,
+}
+"""Key type → the topic whose partition leaders are the coordinators."""
 
 
 @dataclass(slots=True)
@@ -133,10 +139,7 @@ class Cluster:
             yield from topic.partitions
 
     def coordinating_partition(self, kind: int, key: str) -> Partition:
-        """The partition whose leader coordinates a group (0), a transaction (1) or a share-partition (2).
-
-        As in real brokers, its topic is created when it is first needed.
-        """
+        """The partition whose leader is the coordinator. As in real brokers, its topic is created when first needed."""
         name = COORDINATED_BY[kind]
         topic = self.topics.get(name) or self._create_internal(name)
         return topic.partitions[abs(_java_hash(key)) % len(topic.partitions)]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from kshare.broker.authorizer import AclResource, Operation
-from kshare.broker.cluster import Node
+from kshare.broker.cluster import GROUP_KEY, TRANSACTION_KEY, Node
 from kshare.broker.notifiers import Notifier, wait_for_any
-from kshare.broker.request_error import RequestError
+from kshare.broker.request_error import NOT_THE_COORDINATOR, RequestError
 from kshare.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -114,6 +114,22 @@ class Call:
         """Raises RequestError if the client isn't authorized."""
         if not self.is_authorized(operation, on, name):
             raise RequestError(on.refusal, f"{on.name.capitalize()} authorization failed.")
+
+    def coordinates_group(self, group_id: str) -> bool:
+        """Whether this node is the group's coordinator."""
+        return self.broker.cluster.coordinator(GROUP_KEY, group_id) is self.node
+
+    def coordinates_transaction(self, transactional_id: str) -> bool:
+        return self.broker.cluster.coordinator(TRANSACTION_KEY, transactional_id) is self.node
+
+    def require_group_coordinator(self, group_id: str) -> None:
+        """Raises RequestError if this node isn't the group's coordinator."""
+        if not self.coordinates_group(group_id):
+            raise RequestError(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
+
+    def require_transaction_coordinator(self, transactional_id: str) -> None:
+        if not self.coordinates_transaction(transactional_id):
+            raise RequestError(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
 
     def real_deadline(self, wait_ms: int) -> float:
         """The time of the event loop at which a request that may wait `wait_ms` gets its response.

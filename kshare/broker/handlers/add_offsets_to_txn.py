@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
-from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-
-_TRANSACTION = 1
 
 
 async def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
     transactions = call.broker.transactions
     try:
-        if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_transaction_coordinator(request.transactional_id)
         transaction = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
         transactions.add(transaction, [])
     except RequestError as refusal:

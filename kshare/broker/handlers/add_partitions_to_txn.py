@@ -29,7 +29,6 @@ from kshare.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnTopicResult,
 )
 
-_TRANSACTION = 1
 _BATCHED_SINCE = 4
 
 
@@ -51,8 +50,7 @@ async def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartition
 
 def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
     try:
-        if call.broker.cluster.coordinator(_TRANSACTION, wanted.transactional_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_transaction_coordinator(wanted.transactional_id)
         transaction = call.broker.transactions.find(
             wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
         )

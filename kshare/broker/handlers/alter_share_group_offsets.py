@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.request_error import NOT_HOSTED, RequestError
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
@@ -30,7 +29,7 @@ async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterSha
         call.require(Operation.READ, AclResource.GROUP, request.group_id)
         if not request.group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
-        check_coordinator(call, request.group_id)
+        call.require_group_coordinator(request.group_id)
         group = _idle_group(request, call)
     except RequestError as refusal:
         return AlterShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)

@@ -15,7 +15,6 @@ from kshare.broker.consumer_groups.consumer_group import ConsumerGroup
 from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.handlers.consumer_group_heartbeat import require_protocol
 from kshare.broker.handlers.share_group_describe import TEXTS
-from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -44,7 +43,7 @@ def _described(group_id: str, call: Call) -> DescribedGroup:
         call.require(Operation.DESCRIBE, AclResource.GROUP, group_id)
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        check_coordinator(call, group_id)
+        call.require_group_coordinator(group_id)
         group = call.broker.consumer_groups.find(group_id)
         for name in group.topics:
             call.require(Operation.DESCRIBE, AclResource.TOPIC, name)

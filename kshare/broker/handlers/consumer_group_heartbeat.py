@@ -10,7 +10,7 @@ from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import JOIN_EPOCH, LEAVE_FOR_NOW, ConsumerHeartbeat
-from kshare.broker.handlers.share_group_heartbeat import WITHOUT_TEXT, check_coordinator
+from kshare.broker.handlers.share_group_heartbeat import WITHOUT_TEXT
 from kshare.broker.request_error import RequestError
 from kshare.broker.start_checks import REBALANCE_PROTOCOLS, listed
 from kshare.protocol.error_codes import ErrorCode
@@ -42,7 +42,7 @@ def _response(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGro
     for name in request.subscribed_topic_names or []:
         call.require(Operation.DESCRIBE, AclResource.TOPIC, name)
     _check(request, call.version)
-    check_coordinator(call, request.group_id)
+    call.require_group_coordinator(request.group_id)
     groups = call.broker.consumer_groups
     if request.member_epoch < JOIN_EPOCH:
         is_for_now = request.member_epoch == LEAVE_FOR_NOW

@@ -14,15 +14,13 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteGroupsRequest, DeleteGroupsResponse
 from kshare.protocol.messages.delete_groups_response import DeletableGroupResult
 
-_GROUP = 0
-
 
 async def handle(request: DeleteGroupsRequest, call: Call) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(results=[_delete(name, call) for name in request.groups_names])
 
 
 def _delete(group_id: str, call: Call) -> DeletableGroupResult:
-    if call.broker.cluster.coordinator(_GROUP, group_id) is not call.node:
+    if not call.coordinates_group(group_id):
         return DeletableGroupResult(group_id, ErrorCode.NOT_COORDINATOR)
     kind = call.broker.groups.kind_of(group_id)
     if kind is None:

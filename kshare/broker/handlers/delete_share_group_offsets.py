@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.request_error import NOT_HOSTED, RequestError
 from kshare.broker.share_groups.share_group import ShareGroup
 from kshare.protocol.error_codes import ErrorCode
@@ -22,7 +21,7 @@ async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteS
         call.require(Operation.DELETE, AclResource.GROUP, request.group_id)
         if not request.group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
-        check_coordinator(call, request.group_id)
+        call.require_group_coordinator(request.group_id)
         group = call.broker.share_groups.find(request.group_id)
         if group.members:
             raise RequestError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")

@@ -17,7 +17,6 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeGroupsRequest, DescribeGroupsResponse
 from kshare.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
 
-_GROUP = 0
 _NOT_FOUND_SINCE = 6
 
 
@@ -29,7 +28,7 @@ async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsRe
 
 
 def _describe(group_id: str, call: Call) -> DescribedGroup:
-    if call.broker.cluster.coordinator(_GROUP, group_id) is not call.node:
+    if not call.coordinates_group(group_id):
         return DescribedGroup(ErrorCode.NOT_COORDINATOR, group_id=group_id)
     group = call.broker.classic_groups.describe(group_id)
     if group.state is GroupState.DEAD:

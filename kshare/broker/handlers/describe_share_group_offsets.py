@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.request_error import RequestError
 from kshare.broker.share_state.share_state import UNKNOWN_START, ShareState
 from kshare.protocol.error_codes import ErrorCode
@@ -39,7 +38,7 @@ def _described(requested: AskedGroup, call: Call) -> Group:
         if not requested.group_id and requested.topics is not None:
             reason = "The server experienced an unexpected error when processing the request."
             raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
-        check_coordinator(call, requested.group_id)
+        call.require_group_coordinator(requested.group_id)
     except RequestError as refusal:
         # Kafka omits the message of this error here.
         text = None if refusal.code == ErrorCode.GROUP_AUTHORIZATION_FAILED else refusal.message

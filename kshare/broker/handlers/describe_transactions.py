@@ -12,8 +12,6 @@ from kshare.protocol.messages import DescribeTransactionsRequest, DescribeTransa
 from kshare.protocol.messages.describe_transactions_response import TopicData
 from kshare.protocol.messages.describe_transactions_response import TransactionState as DescribedTransaction
 
-_TRANSACTION = 1
-
 
 async def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
@@ -22,7 +20,7 @@ async def handle(request: DescribeTransactionsRequest, call: Call) -> DescribeTr
 
 
 def _described(transactional_id: str, call: Call) -> DescribedTransaction:
-    if call.broker.cluster.coordinator(_TRANSACTION, transactional_id) is not call.node:
+    if not call.coordinates_transaction(transactional_id):
         return DescribedTransaction(ErrorCode.NOT_COORDINATOR, transactional_id)
     transaction = call.broker.transactions.by_id.get(transactional_id)
     if transaction is None:

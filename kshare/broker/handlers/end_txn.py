@@ -12,18 +12,15 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
-from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import EndTxnRequest, EndTxnResponse
 
-_TRANSACTION = 1
 _BUMPS_SINCE = 5
 
 
 async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     bumps = call.version >= _BUMPS_SINCE
     try:
-        if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_transaction_coordinator(request.transactional_id)
         transaction = call.broker.transactions.end(
             request.transactional_id, request.producer_id, request.producer_epoch, request.committed, bumps
         )

@@ -16,13 +16,12 @@ import base64
 import binascii
 
 from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
-from kshare.broker.cluster import COORDINATED_BY
+from kshare.broker.cluster import COORDINATED_BY, GROUP_KEY, SHARE_KEY
 from kshare.broker.connection import Call
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kshare.protocol.messages.find_coordinator_response import Coordinator
 
-_GROUP, _SHARE = 0, 2
 _SHARE_SINCE = 6
 _BATCHED_SINCE = 4
 
@@ -53,13 +52,15 @@ def _find(kind: int, key: str, call: Call) -> Coordinator:
 
 
 def _problem(kind: int, key: str, call: Call) -> tuple[ErrorCode, str | None]:
-    if kind not in COORDINATED_BY or (kind == _SHARE and call.version < _SHARE_SINCE):
+    if kind not in COORDINATED_BY or (kind == SHARE_KEY and call.version < _SHARE_SINCE):
         return ErrorCode.INVALID_REQUEST, f"unknown coordinator key type: {kind}"
-    if kind == _SHARE and not _is_share_key(key):
+    if kind == SHARE_KEY and not _is_share_key(key):
         return ErrorCode.INVALID_REQUEST, "the key of a share coordinator must be group:topicId:partition"
-    if kind == _GROUP and not call.is_authorized(Operation.DESCRIBE, AclResource.GROUP, key):
+    if kind == GROUP_KEY and not call.is_authorized(Operation.DESCRIBE, AclResource.GROUP, key):
         return AclResource.GROUP.refusal, None
-    if kind == _SHARE and not call.is_authorized(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME):
+    if kind == SHARE_KEY and not call.is_authorized(
+        Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME
+    ):
         return AclResource.CLUSTER.refusal, None
     return ErrorCode.NONE, None
 

@@ -15,15 +15,12 @@ from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import HeartbeatRequest, HeartbeatResponse
 
-_GROUP = 0
-
 
 async def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     groups = call.broker.classic_groups
     try:
         check_group_id(request.group_id)
-        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_group_coordinator(request.group_id)
         group = groups.find(request.group_id)
         member = group.member(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)

@@ -15,8 +15,6 @@ from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import InitProducerIdRequest, InitProducerIdResponse
 
-_TRANSACTION = 1
-
 
 async def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdResponse:
     transactions, name = call.broker.transactions, request.transactional_id
@@ -25,8 +23,7 @@ async def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdRe
     try:
         if not name:
             raise RequestError(ErrorCode.INVALID_REQUEST)
-        if call.broker.cluster.coordinator(_TRANSACTION, name) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_transaction_coordinator(name)
         transaction = transactions.begin_producer(
             name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )

@@ -22,7 +22,6 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import JoinGroupRequest, JoinGroupResponse
 from kshare.protocol.messages.join_group_response import JoinGroupResponseMember
 
-_GROUP = 0
 _KNOWN_ID_SINCE = 4
 _SKIP_SINCE = 9
 _LONGEST_WAIT_MS = 30 * 60 * 1000
@@ -43,8 +42,7 @@ async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
         call.version >= _SKIP_SINCE,
     )
     try:
-        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_group_coordinator(request.group_id)
         group, member = groups.join(request.group_id, parameters)
     except MemberIdRequired as required:
         return _refused(required, required.member_id)

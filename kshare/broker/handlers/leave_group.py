@@ -17,14 +17,13 @@ from kshare.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 from kshare.protocol.messages.leave_group_request import MemberIdentity
 from kshare.protocol.messages.leave_group_response import MemberResponse
 
-_GROUP = 0
 _SEVERAL_SINCE = 3
 
 
 async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     if not request.group_id:
         return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+    if not call.coordinates_group(request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
     if call.version < _SEVERAL_SINCE:
         one = _leave(request.group_id, MemberIdentity(request.member_id), call)

@@ -14,8 +14,6 @@ from kshare.broker.connection import Call
 from kshare.protocol.messages import ListGroupsRequest, ListGroupsResponse
 from kshare.protocol.messages.list_groups_response import ListedGroup
 
-_GROUP = 0
-
 
 async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
     broker = call.broker
@@ -27,6 +25,6 @@ async def handle(request: ListGroupsRequest, call: Call) -> ListGroupsResponse:
             for group in broker.groups.listed()
             if (not states or group.state.lower() in states)
             and (not kinds or group.kind.lower() in kinds)
-            and broker.cluster.coordinator(_GROUP, group.group_id) is call.node
+            and call.coordinates_group(group.group_id)
         ]
     )

@@ -14,7 +14,6 @@ from kshare.broker.transactions import Transaction, TransactionState
 from kshare.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from kshare.protocol.messages.list_transactions_response import TransactionState as ListedTransaction
 
-_TRANSACTION = 1
 _MOMENTARY = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence", "Dead")
 """States of Kafka that transactions here are never in."""
 
@@ -41,7 +40,7 @@ def _found(request: ListTransactionsRequest, call: Call) -> list[Transaction]:
         each
         for each in transactions.values()
         if each.transactional_id in ids
-        and call.broker.cluster.coordinator(_TRANSACTION, each.transactional_id) is call.node
+        and call.coordinates_transaction(each.transactional_id)
         and (not request.state_filters or each.state in request.state_filters)
         and (not request.producer_id_filters or each.producer_id in request.producer_id_filters)
         and (request.duration_filter < 0 or _duration(each, call.now) > request.duration_filter)

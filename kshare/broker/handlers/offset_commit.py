@@ -25,7 +25,6 @@ from kshare.protocol.messages.offset_commit_response import (
     OffsetCommitResponseTopic,
 )
 
-_GROUP = 0
 _FOR_MEMBERS_SINCE = 9
 _BY_ID_SINCE = 10
 
@@ -33,8 +32,7 @@ _BY_ID_SINCE = 10
 async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitResponse:
     error = ErrorCode.NONE
     try:
-        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_group_coordinator(request.group_id)
         _check(request, call)
     except RequestError as refusal:
         error = refusal.code

@@ -15,13 +15,11 @@ from kshare.protocol.messages.offset_delete_response import (
     OffsetDeleteResponseTopic,
 )
 
-_GROUP = 0
-
 
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     groups = call.broker.classic_groups
     consumers = call.broker.consumer_groups
-    if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
+    if not call.coordinates_group(request.group_id):
         return OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR)
     subscribed: set[str] = set()
     if consumers.has(request.group_id):

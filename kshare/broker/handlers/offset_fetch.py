@@ -29,7 +29,6 @@ from kshare.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-_GROUP = 0
 _SEVERAL_SINCE = 8
 _BY_ID_SINCE = 10
 _NONE = CommittedOffset(-1)
@@ -72,7 +71,7 @@ async def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
 
 def _fetch(wanted: OffsetFetchRequestGroup, stable_only: bool, call: Call) -> OffsetFetchResponseGroup:
     result = OffsetFetchResponseGroup(wanted.group_id)
-    if call.broker.cluster.coordinator(_GROUP, wanted.group_id) is not call.node:
+    if not call.coordinates_group(wanted.group_id):
         result.error_code = ErrorCode.NOT_COORDINATOR
         return result
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.request_error import RequestError
 from kshare.broker.share_groups.share_group import ShareMember as GroupMember
 from kshare.protocol.error_codes import ErrorCode
@@ -43,7 +42,7 @@ def _described(group_id: str, call: Call) -> DescribedGroup:
         call.require(Operation.DESCRIBE, AclResource.GROUP, group_id)
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        check_coordinator(call, group_id)
+        call.require_group_coordinator(group_id)
         group = call.broker.share_groups.find(group_id)
         for name in {name for member in group.members.values() for name in member.topics}:
             call.require(Operation.DESCRIBE, AclResource.TOPIC, name)

@@ -6,16 +6,14 @@ v1: the first supported version; v0 was for early access in Kafka 4.0.
 from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
-from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
-from kshare.broker.request_error import NOT_THE_COORDINATOR, RequestError
+from kshare.broker.request_error import RequestError
 from kshare.broker.share_groups.assignor import TopicIdPartition
 from kshare.broker.share_groups.share_group import JOIN, LEAVE, Heartbeat
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
 
-_GROUP = 0
 WITHOUT_TEXT = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.NOT_COORDINATOR,
@@ -38,7 +36,7 @@ def _response(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHear
     for name in request.subscribed_topic_names or []:
         call.require(Operation.DESCRIBE, AclResource.TOPIC, name)
     _check(request)
-    check_coordinator(call, request.group_id)
+    call.require_group_coordinator(request.group_id)
     heartbeat_request = Heartbeat(
         request.member_id,
         request.member_epoch,
@@ -55,13 +53,6 @@ def _response(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHear
         heartbeat_interval_ms=0 if is_gone else call.broker.configs.group_number(request.group_id, _INTERVAL),
         assignment=None if response.assigned is None else Assignment(_topics(response.assigned)),
     )
-
-
-def check_coordinator(call: Call, group: str) -> None:
-    """Raises RequestError if this node isn't the group's coordinator."""
-    node: Node | None = call.broker.cluster.coordinator(_GROUP, group)
-    if node is not call.node:
-        raise RequestError(ErrorCode.NOT_COORDINATOR, NOT_THE_COORDINATOR)
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:

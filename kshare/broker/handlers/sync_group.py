@@ -16,7 +16,6 @@ from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import SyncGroupRequest, SyncGroupResponse
 
-_GROUP = 0
 _PROTOCOL_SINCE = 5
 
 
@@ -24,8 +23,7 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     groups = call.broker.classic_groups
     try:
         check_group_id(request.group_id)
-        if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-            raise RequestError(ErrorCode.NOT_COORDINATOR)
+        call.require_group_coordinator(request.group_id)
         group = groups.find(request.group_id)
         member = group.member(request.member_id, request.group_instance_id)
         for requested, current in (

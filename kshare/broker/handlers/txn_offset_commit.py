@@ -24,7 +24,6 @@ from kshare.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
-_GROUP = 0
 _BY_ID_SINCE = 6
 _IMPLICIT_SINCE = 5
 _HAS_STALE_EPOCHS_SINCE = 6
@@ -57,8 +56,7 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
 
 
 def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
-    if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
-        raise RequestError(ErrorCode.NOT_COORDINATOR)
+    call.require_group_coordinator(request.group_id)
     transactions = call.broker.transactions
     transaction = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
     if call.version >= _IMPLICIT_SINCE:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from kshare.broker.clock import Clock
-from kshare.broker.cluster import SHARE_STATE_TOPIC, Cluster, Node, Partition
+from kshare.broker.cluster import SHARE_KEY, SHARE_STATE_TOPIC, Cluster, Node, Partition
 from kshare.broker.configs import Configs
 from kshare.broker.counters import Counters
 from kshare.broker.request_error import RequestError
@@ -27,7 +27,6 @@ from kshare.broker.share_state.state_records import (
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.json_form import uuid_text
 
-_SHARE = 2
 _COLD_INTERVAL = "share.coordinator.cold.partition.snapshot.interval.ms"
 _UPDATES_PER_SNAPSHOT = "share.coordinator.snapshot.update.records.per.snapshot"
 
@@ -85,7 +84,7 @@ class ShareCoordinator:
 
     def check_node(self, key: Key, node: Node) -> None:
         """Raises RequestError if this node isn't the coordinator of the share-partition."""
-        if self._cluster.coordinator(_SHARE, _text(key)) is not node:
+        if self._cluster.coordinator(SHARE_KEY, _text(key)) is not node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
 
     def initialize(self, key: Key, state_epoch: int, start: int) -> None:
@@ -185,7 +184,7 @@ class ShareCoordinator:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _shard(self, key: Key) -> _Shard:
-        home = self._cluster.coordinating_partition(_SHARE, _text(key))
+        home = self._cluster.coordinating_partition(SHARE_KEY, _text(key))
         if home.leader < 0:
             raise RequestError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self._shard_at(home)
