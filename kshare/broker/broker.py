@@ -55,7 +55,7 @@ class Broker:
         self.clock = clock or SystemClock()
         self.new_uuid = new_uuid
         self.profile = profile(release)
-        self.configs = Configs(settings, has_dead_letters=self.profile.has_dead_letters)
+        self.configs = Configs(settings, has_dead_letters=self.profile.since_4_4)
         self.cluster = Cluster(self.configs, uuid_text(new_uuid()), new_uuid)
         self.groups = Groups()
         self.transactions = Transactions(
@@ -97,15 +97,15 @@ class Broker:
         from kshare.broker.consumer_groups.consumer_group import GroupBehavior
         from kshare.broker.consumer_groups.consumer_groups import ConsumerGroups, supported_assignors
 
-        is_new = self.profile.has_assignment_intervals
+        since_4_2, since_4_4 = self.profile.since_4_2, self.profile.since_4_4
         behavior = GroupBehavior(
             assignors=supported_assignors(self.configs.broker("group.consumer.assignors")),
-            first_epoch=1 if is_new else 0,
-            assigns_at_once_after_empty=self.profile.assigns_at_once_after_empty,
-            rebalances_for_assignor=self.profile.rebalances_for_assignor,
-            keeps_partition_epochs=is_new,
-            accepts_joining_again=is_new,
-            describes_revoking=is_new,
+            first_epoch=1 if since_4_2 else 0,
+            assigns_at_once_after_empty=since_4_4,
+            rebalances_for_assignor=since_4_4,
+            keeps_partition_epochs=since_4_2,
+            accepts_joining_again=since_4_2,
+            describes_revoking=since_4_2,
         )
         return ConsumerGroups(
             self.clock,
@@ -114,7 +114,7 @@ class Broker:
             self.groups,
             self.classic_groups.offsets.forget_group,
             behavior,
-            has_interval=is_new,
+            has_interval=since_4_2,
         )
 
     @cached_property
@@ -133,7 +133,7 @@ class Broker:
             self.cluster,
             self.groups,
             self.share_states,
-            assigns_at_once_after_empty=self.profile.assigns_at_once_after_empty,
+            assigns_at_once_after_empty=self.profile.since_4_4,
         )
 
     @cached_property
@@ -142,7 +142,7 @@ class Broker:
         from kshare.broker.shares.share_context import ShareContext
         from kshare.broker.shares.shares import Shares
 
-        has_dead_letters = self.profile.has_dead_letters
+        has_dead_letters = self.profile.since_4_4
         return Shares(
             ShareContext(
                 self.clock,
@@ -151,7 +151,7 @@ class Broker:
                 self.share_states,
                 DeadLetters(self.clock, self.configs, self.cluster, self.log) if has_dead_letters else None,
                 self.counters,
-                since_4_2=self.profile.can_renew,
+                since_4_2=self.profile.since_4_2,
             )
         )
 

@@ -1,6 +1,6 @@
 """API versions and features of the Kafka releases that the broker can emulate.
 
-The numbers are from the ApiVersions responses of these releases.
+The numbers are from the ApiVersions responses of these releases, which have APIs besides that this broker doesn't.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ _VERSIONS_OF_4_4 = {
     24: (0, 5),  # AddPartitionsToTxn
     25: (0, 4),  # AddOffsetsToTxn
     26: (0, 5),  # EndTxn
-    27: (1, 2),  # WriteTxnMarkers
     28: (0, 6),  # TxnOffsetCommit
     29: (1, 3),  # DescribeAcls
     30: (1, 3),  # CreateAcls
@@ -48,20 +47,11 @@ _VERSIONS_OF_4_4 = {
     36: (0, 2),  # SaslAuthenticate
     37: (0, 3),  # CreatePartitions
     42: (0, 3),  # DeleteGroups
-    43: (0, 2),  # ElectLeaders
     44: (0, 1),  # IncrementalAlterConfigs
-    45: (0, 1),  # AlterPartitionReassignments
-    46: (0, 0),  # ListPartitionReassignments
     47: (0, 0),  # OffsetDelete
-    48: (0, 1),  # DescribeClientQuotas
-    49: (0, 1),  # AlterClientQuotas
-    50: (0, 0),  # DescribeUserScramCredentials
-    51: (0, 0),  # AlterUserScramCredentials
     55: (0, 2),  # DescribeQuorum
-    57: (0, 2),  # UpdateFeatures
     60: (0, 2),  # DescribeCluster
     61: (0, 0),  # DescribeProducers
-    64: (0, 0),  # UnregisterBroker
     65: (0, 0),  # DescribeTransactions
     66: (0, 2),  # ListTransactions
     68: (0, 1),  # ConsumerGroupHeartbeat
@@ -89,7 +79,6 @@ _OTHER_IN_4_1: dict[int, tuple[int, int]] = {
     8: (2, 9),
     9: (1, 9),
     18: (0, 4),
-    27: (1, 1),
     28: (0, 5),
     35: (1, 4),
     42: (0, 2),
@@ -118,42 +107,16 @@ class Profile:
     """Feature → minimum and maximum level. The maximum is in effect."""
 
     @property
-    def can_renew(self) -> bool:
-        """Since 4.2."""
+    def since_4_2(self) -> bool:
         return self.versions[78][1] >= 2
 
     @property
-    def can_alter_offsets(self) -> bool:
-        """Since 4.2. Earlier brokers accepted the request and did nothing."""
-        return self.can_renew
-
-    @property
-    def fetches_around_unknown_topics(self) -> bool:
-        """Since 4.4. Earlier, one unknown topic in a share session was an error for the whole session."""
-        return self.has_dead_letters
-
-    @property
-    def has_assignment_intervals(self) -> bool:
-        """Since 4.2: consumer groups wait between assignments. Earlier, there was no such setting.
-
-        Since then, members also keep the epoch in which they got each partition.
-        """
-        return self.can_renew
-
-    @property
-    def assigns_at_once_after_empty(self) -> bool:
-        """Since 4.4. Earlier, the next member of an empty group waited for the assignment interval."""
-        return self.has_dead_letters
-
-    @property
-    def rebalances_for_assignor(self) -> bool:
-        """Since 4.4: a consumer group is assigned again as soon as its members prefer another assignor."""
-        return self.has_dead_letters
-
-    @property
-    def has_dead_letters(self) -> bool:
-        """Since 4.4."""
+    def since_4_4(self) -> bool:
         return self.features["share.version"][1] >= 2
+
+    def offers(self, api_key: int, version: int) -> bool:
+        first, last = self.versions.get(api_key, (0, -1))
+        return first <= version <= last
 
 
 def profile(release: str) -> Profile:

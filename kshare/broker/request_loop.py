@@ -21,9 +21,8 @@ from anyio.abc import ByteStream
 
 from kshare.broker.broker import Broker
 from kshare.broker.connection import Call, ClientConnection, CloseConnection
-from kshare.broker.dispatch import handler_for, is_offered
 from kshare.broker.faults import Fault, naming
-from kshare.broker.handlers import api_versions
+from kshare.broker.handlers import api_versions, handler_for
 from kshare.broker.security import Security
 from kshare.errors import DecodeError
 from kshare.protocol.envelopes import encode_response, request_class
@@ -214,7 +213,7 @@ class RequestLoop:
         if len(frame) < 8:
             raise CloseConnection
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
-        if not is_offered(self._broker.profile, api_key, version):
+        if not self._broker.profile.offers(api_key, version):
             if api_key == API_VERSIONS:
                 return RequestHeader(api_key, version, correlation_id), None
             self._warn(f"a request for API {api_key} in version {version}, which isn't supported")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kshare.broker.dispatch import HANDLERS, handler_for, offered
+from kshare.broker.handlers import handler_for
 from kshare.broker.profiles import profile
 from kshare.broker.server import NodeServer
 from kshare.protocol import messages
@@ -55,12 +55,11 @@ def fetch(broker: Broker, number: int, wait_ms: int) -> bytearray:
 
 def test_every_offered_api_has_a_handler_and_a_schema() -> None:
     for release in ("4.1", "4.3", "4.4"):
-        for key, (first, last) in offered(profile(release)).items():
+        for key, (first, last) in profile(release).versions.items():
             cls = getattr(messages, messages.REQUESTS[key])
             assert last <= cls.VERSIONS[1], cls.NAME
             assert first <= cls.VERSIONS[1]
-    for key in HANDLERS:
-        assert callable(handler_for(key))
+            assert callable(handler_for(key))
 
 
 def test_pipelined_requests_get_responses_in_order(broker: Broker) -> None:

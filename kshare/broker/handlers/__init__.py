@@ -1,4 +1,24 @@
-"""One file per API. Each has `async def handle(request, call)`, which returns the response, or None for no response.
+"""One file per API, named after it. Each has `async def handle(request, call)`: the response, or None for no response.
 
-Its docstring is the changelog of that API: one line per version, with the fields that were added and removed.
+Its docstring is the changelog of that API: one line per version, with the fields that were added and removed. Handlers
+are imported when first needed, so that a broker starts quickly.
 """
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from kshare.broker.connection import Call
+from kshare.protocol.api_keys import ApiKey
+from kshare.protocol.message import Message
+
+Handle = Callable[[Any, Call], Awaitable[Message | None]]
+
+
+@cache
+def handler_for(api_key: int) -> Handle:
+    handle: Handle = import_module(f"{__name__}.{ApiKey(api_key).name.lower()}").handle
+    return handle

@@ -23,7 +23,7 @@ from kshare.protocol.messages.alter_share_group_offsets_response import (
 
 
 async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterShareGroupOffsetsResponse:
-    if not call.broker.profile.can_alter_offsets:
+    if not call.broker.profile.since_4_2:  # earlier brokers accepted the request and did nothing
         return AlterShareGroupOffsetsResponse()
     try:
         call.require(Operation.READ, AclResource.GROUP, request.group_id)

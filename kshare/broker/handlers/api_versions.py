@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 
 from kshare.broker.connection import Call
-from kshare.broker.dispatch import offered
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
 from kshare.protocol.messages.api_versions_response import (
@@ -40,7 +39,7 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
 def response(call: Call, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
     """The response, which is also sent with an error for a request in an unsupported version."""
     profile = call.broker.profile
-    apis = [ApiVersion(key, first, last) for key, (first, last) in offered(profile).items()]
+    apis = [ApiVersion(key, first, last) for key, (first, last) in profile.versions.items()]
     response = ApiVersionsResponse(error, apis)
     if call.version >= _FEATURES_SINCE and not error:
         shift = 0 if call.version >= _ZERO_SINCE else 1

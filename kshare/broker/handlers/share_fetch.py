@@ -102,7 +102,7 @@ def _check_topics(session: ShareSession, call: Call) -> None:
 
     As in these releases, the session continues, and records stay acquired, though no response contains them.
     """
-    if call.broker.profile.fetches_around_unknown_topics:
+    if call.broker.profile.since_4_4:
         return
     if any(call.broker.cluster.find(topic_id) is None for topic_id, _ in session.partitions):
         raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the share session contains an unknown topic")
