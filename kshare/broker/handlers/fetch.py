@@ -28,6 +28,7 @@ from itertools import groupby
 
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call
+from kshare.broker.new_leaders import NewLeaders
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse
@@ -73,15 +74,12 @@ class _Reading:
         self._max_bytes = min(request.max_bytes, call.broker.configs.broker_number("fetch.max.bytes"))
 
     def read_all(self) -> None:
-        moved: set[int] = set()
+        leaders = NewLeaders(self._call.broker.cluster)
         for topic, partitions in self._wanted():
             name = topic.topic_id if self._call.version >= _BY_ID_SINCE else topic.topic
-            results = [self._read(name, wanted, moved) for wanted in partitions]
+            results = [self._read(name, wanted, leaders) for wanted in partitions]
             self.response.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, results))
-        nodes = self._call.broker.cluster.nodes
-        self.response.node_endpoints = [
-            NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
-        ]
+        self.response.node_endpoints = leaders.endpoints(NodeEndpoint)
 
     def _wanted(self) -> Iterator[tuple[FetchTopic, list[FetchPartition]]]:
         """Each partition once. If it is named several times, the last one counts, as in Kafka."""
@@ -94,10 +92,9 @@ class _Reading:
             found = [value for _, value in group]
             yield found[0][0], [wanted for _, wanted in found]
 
-    def _read(self, name: str | bytes, wanted: FetchPartition, moved: set[int]) -> PartitionData:
-        cluster = self._call.broker.cluster
+    def _read(self, name: str | bytes, wanted: FetchPartition, leaders: NewLeaders) -> PartitionData:
         try:
-            partition = cluster.partition_led_by(name, wanted.partition, self._call.node)
+            partition = self._call.broker.cluster.partition_led_by(name, wanted.partition, self._call.node)
             partition.check_epoch(wanted.current_leader_epoch)
             self.partitions.append(partition)
             return self._read_log(partition, wanted)
@@ -105,9 +102,7 @@ class _Reading:
             self.has_error = True
             result = PartitionData(wanted.partition, refusal.code, -1, records=b"")
             if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._call.version >= _LEADER_TOLD_SINCE:
-                partition = cluster.partition(name, wanted.partition)
-                result.current_leader = LeaderIdAndEpoch(partition.leader, partition.leader_epoch)
-                moved.add(partition.leader)
+                result.current_leader = LeaderIdAndEpoch(*leaders.find(name, wanted.partition))
             return result
 
     def _read_log(self, partition: Partition, wanted: FetchPartition) -> PartitionData:

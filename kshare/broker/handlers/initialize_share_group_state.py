@@ -5,9 +5,9 @@ v0: the first version.
 
 from __future__ import annotations
 
-from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_records import Key
+from kshare.broker.share_state.state_requests import state_results
 from kshare.protocol.messages import InitializeShareGroupStateRequest, InitializeShareGroupStateResponse
 from kshare.protocol.messages.initialize_share_group_state_request import PartitionData
 from kshare.protocol.messages.initialize_share_group_state_response import (
@@ -17,31 +17,10 @@ from kshare.protocol.messages.initialize_share_group_state_response import (
 
 
 async def handle(request: InitializeShareGroupStateRequest, call: Call) -> InitializeShareGroupStateResponse:
-    if not request.group_id:
-        return InitializeShareGroupStateResponse()
+    def initialize(key: Key, requested: PartitionData) -> PartitionResult:
+        call.broker.share_states.initialize(key, requested.state_epoch, requested.start_offset)
+        return PartitionResult(requested.partition)
+
     return InitializeShareGroupStateResponse(
-        [
-            InitializeStateResult(
-                topic.topic_id,
-                [
-                    _initialize(request.group_id, topic.topic_id, partition, call)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+        state_results(request, call, initialize, PartitionResult, InitializeStateResult)
     )
-
-
-def _initialize(group: str, topic_id: bytes, requested: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, requested.partition
-    states = call.broker.share_states
-    try:
-        call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
-        states.check_node(key, call.node)
-        states.initialize(key, requested.state_epoch, requested.start_offset)
-    except RequestError as refusal:
-        return PartitionResult(
-            requested.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
-        )
-    return PartitionResult(requested.partition)

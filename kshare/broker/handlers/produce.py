@@ -21,6 +21,7 @@ from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call, CloseConnection
 from kshare.broker.log import KeylessRecordsError
+from kshare.broker.new_leaders import NewLeaders
 from kshare.broker.request_error import RequestError
 from kshare.errors import CorruptBatchError
 from kshare.protocol.error_codes import ErrorCode
@@ -44,24 +45,25 @@ _RECORDS_TOLD = 3
 
 async def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
     response = ProduceResponse()
-    moved: set[int] = set()
+    leaders = NewLeaders(call.broker.cluster)
     for topic in request.topic_data:
-        results = [_append(topic, data, request, call, moved) for data in topic.partition_data]
+        results = [_append(topic, data, request, call, leaders) for data in topic.partition_data]
         response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, results))
     if request.acks == 0:
         if any(each.error_code for topic in response.responses for each in topic.partition_responses):
             # There is no response that could contain the error.
             raise CloseConnection
         return None
-    nodes = call.broker.cluster.nodes
-    response.node_endpoints = [
-        NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
-    ]
+    response.node_endpoints = leaders.endpoints(NodeEndpoint)
     return response
 
 
 def _append(
-    topic: TopicProduceData, data: PartitionProduceData, request: ProduceRequest, call: Call, moved: set[int]
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    call: Call,
+    leaders: NewLeaders,
 ) -> PartitionProduceResponse:
     result = PartitionProduceResponse(data.index, base_offset=-1)
     name = topic.topic_id if call.version >= _BY_ID_SINCE else topic.name
@@ -83,9 +85,7 @@ def _append(
         result.error_code = refusal.code
         result.error_message = refusal.message
         if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER and call.version >= _LEADER_TOLD_SINCE:
-            partition = call.broker.cluster.partition(name, data.index)
-            result.current_leader = LeaderIdAndEpoch(partition.leader, partition.leader_epoch)
-            moved.add(partition.leader)
+            result.current_leader = LeaderIdAndEpoch(*leaders.find(name, data.index))
         return result
     result.base_offset = appended.base_offset
     result.log_append_time_ms = appended.append_time

@@ -6,9 +6,9 @@ v1: the response adds DeliveryCompleteCount. Since Kafka 4.2.
 
 from __future__ import annotations
 
-from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.connection import Call
-from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_records import Key
+from kshare.broker.share_state.state_requests import state_results
 from kshare.protocol.messages import ReadShareGroupStateSummaryRequest, ReadShareGroupStateSummaryResponse
 from kshare.protocol.messages.read_share_group_state_summary_request import PartitionData
 from kshare.protocol.messages.read_share_group_state_summary_response import (
@@ -20,33 +20,12 @@ from kshare.protocol.messages.read_share_group_state_summary_response import (
 async def handle(
     request: ReadShareGroupStateSummaryRequest, call: Call
 ) -> ReadShareGroupStateSummaryResponse:
-    if not request.group_id:
-        return ReadShareGroupStateSummaryResponse()
-    return ReadShareGroupStateSummaryResponse(
-        [
-            ReadStateSummaryResult(
-                topic.topic_id,
-                [
-                    _summarize(request.group_id, topic.topic_id, partition, call)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
-
-
-def _summarize(group: str, topic_id: bytes, requested: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, requested.partition
-    states = call.broker.share_states
-    try:
-        call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
-        states.check_node(key, call.node)
-        state = states.summary(key)
-    except RequestError as refusal:
+    def summarize(key: Key, requested: PartitionData) -> PartitionResult:
+        state = call.broker.share_states.summary(key)
         return PartitionResult(
-            requested.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+            requested.partition, 0, None, state.state_epoch, state.leader_epoch, state.start, state.settled
         )
-    return PartitionResult(
-        requested.partition, 0, None, state.state_epoch, state.leader_epoch, state.start, state.settled
+
+    return ReadShareGroupStateSummaryResponse(
+        state_results(request, call, summarize, PartitionResult, ReadStateSummaryResult)
     )

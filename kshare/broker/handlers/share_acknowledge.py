@@ -8,8 +8,8 @@ v2: acknowledgements can renew locks; the request adds IsRenewAck; the response 
 from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
-from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
+from kshare.broker.new_leaders import NewLeaders
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import settle
 from kshare.broker.shares.sessions import CLOSE, OPEN, TopicIdPartition
@@ -58,28 +58,16 @@ def _response(
     call: Call, group: str, outcomes: dict[TopicIdPartition, RequestError | None]
 ) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    moved: dict[int, Node] = {}
-    for topic_partition, refusal in outcomes.items():
-        topic_id, index = topic_partition
+    leaders = NewLeaders(call.broker.cluster)
+    for (topic_id, index), refusal in outcomes.items():
         data = PartitionData(index)
         if refusal is not None:
             data.error_code, data.error_message = refusal.code, refusal.message
             if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                _set_leader(call, topic_partition, data, moved)
+                data.current_leader = LeaderIdAndEpoch(*leaders.find(topic_id, index))
         topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(data)
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=call.broker.configs.group_number(group, _LOCK_MS),
         responses=list(topics.values()),
-        node_endpoints=[NodeEndpoint(node.id, node.host, node.port, node.rack) for node in moved.values()],
+        node_endpoints=leaders.endpoints(NodeEndpoint),
     )
-
-
-def _set_leader(
-    call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
-) -> None:
-    topic_id, index = topic_partition
-    partition = call.broker.cluster.partition(topic_id, index)
-    node = call.broker.cluster.nodes.get(partition.leader)
-    if node is not None:
-        data.current_leader = LeaderIdAndEpoch(node.id, partition.leader_epoch)
-        moved[node.id] = node

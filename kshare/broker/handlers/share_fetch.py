@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshare.broker.authorizer import AclResource, Operation
-from kshare.broker.cluster import Node
 from kshare.broker.connection import Call
+from kshare.broker.new_leaders import NewLeaders
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import Batches, settle
 from kshare.broker.shares.fetching import FetchParameters, RecordsByPartition, ShareFetching
@@ -128,7 +128,7 @@ def _response(
     lock_ms = call.broker.configs.group_number(session.group, _LOCK_MS)
     response = ShareFetchResponse(acquisition_lock_timeout_ms=lock_ms)
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    moved: dict[int, Node] = {}
+    leaders = NewLeaders(call.broker.cluster)
     for topic_partition in dict.fromkeys((*found, *outcomes)):
         result = found.get(topic_partition)
         is_new = session.partitions.get(topic_partition, False) and result is not None
@@ -139,11 +139,11 @@ def _response(
         data = _partition(topic_partition[1], result, outcomes.get(topic_partition))
         for refusal in (result, outcomes.get(topic_partition)):
             if isinstance(refusal, RequestError) and refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                _set_leader(call, topic_partition, data, moved)
+                data.current_leader = LeaderIdAndEpoch(*leaders.find(*topic_partition))
         topic = topics.setdefault(topic_partition[0], ShareFetchableTopicResponse(topic_partition[0]))
         topic.partitions.append(data)
     response.responses = list(topics.values())
-    response.node_endpoints = [NodeEndpoint(n.id, n.host, n.port, n.rack) for n in moved.values()]
+    response.node_endpoints = leaders.endpoints(NodeEndpoint)
     return response
 
 
@@ -165,15 +165,3 @@ def _partition(
             AcquiredRecords(each.first, each.last, each.count) for each in result.acquired
         ]
     return data
-
-
-def _set_leader(
-    call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
-) -> None:
-    """Add the new leader to the response, so that the client needn't request metadata."""
-    topic_id, index = topic_partition
-    partition = call.broker.cluster.partition(topic_id, index)
-    node = call.broker.cluster.nodes.get(partition.leader)
-    if node is not None:
-        data.current_leader = LeaderIdAndEpoch(node.id, partition.leader_epoch)
-        moved[node.id] = node

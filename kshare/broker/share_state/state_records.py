@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import replace
 
-from kshare.broker.share_state.share_state import UNKNOWN_START, ShareState, StateUpdate
-from kshare.broker.share_state.state_batches import StateBatch, combine
+from kshare.broker.share_state.share_state import ShareState, StateUpdate
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
 from kshare.protocol.messages import share_snapshot_value as snapshot_rows
 from kshare.protocol.messages import share_update_value as update_rows
+from kshare.protocol.messages import write_share_group_state_request as write_rows
 from kshare.protocol.record import Record
 from kshare.protocol.record_builder import BatchBuilder
 
 Key = tuple[str, bytes, int]
 """Group, topic id, partition."""
 
+_Row = snapshot_rows.StateBatch | update_rows.StateBatch | write_rows.StateBatch
 _SNAPSHOT, _UPDATE = 0, 1
 _VERSION = struct.Struct(">h")
 _VALUE_VERSION = 0
@@ -85,27 +86,28 @@ def _from_snapshot(value: ShareSnapshotValue) -> ShareState:
         value.leader_epoch,
         value.start_offset,
         value.delivery_complete_count,
-        _rows(value.state_batches),
+        list(stored_batches(value.state_batches)),
         created=value.create_timestamp,
         written=value.write_timestamp,
     )
 
 
 def _updated(state: ShareState, value: ShareUpdateValue) -> ShareState:
-    start = state.start if value.start_offset == UNKNOWN_START else value.start_offset
-    return replace(
-        state,
-        start=start,
-        settled=value.delivery_complete_count,
-        batches=combine(state.batches, _rows(value.state_batches), start),
-        updates=state.updates + 1,
+    state_update = StateUpdate(
+        state.state_epoch,
+        value.leader_epoch,
+        value.start_offset,
+        value.delivery_complete_count,
+        stored_batches(value.state_batches),
     )
+    return state.after(state_update, state.written)
 
 
-def _rows(rows: Iterable[snapshot_rows.StateBatch | update_rows.StateBatch]) -> list[StateBatch]:
-    return [
+def stored_batches(rows: Iterable[_Row]) -> tuple[StateBatch, ...]:
+    """The batches of a message."""
+    return tuple(
         StateBatch(row.first_offset, row.last_offset, row.delivery_state, row.delivery_count) for row in rows
-    ]
+    )
 
 
 def _key(message: ShareSnapshotKey | ShareUpdateKey) -> Key:
