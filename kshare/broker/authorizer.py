@@ -10,11 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from kshare.broker.configs import Configs
 from kshare.broker.notifiers import Notifier
 from kshare.broker.start_checks import super_users
 from kshare.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kshare.protocol.messages import DescribeAclsRequest
+    from kshare.protocol.messages.delete_acls_request import DeleteAclsFilter
 
 _ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
 _DENY, _ALLOW = 2, 3
@@ -131,6 +136,18 @@ class AclFilter:
     host: str | None
     operation: int
     permission_type: int
+
+    @classmethod
+    def of(cls, requested: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+        return cls(
+            requested.resource_type_filter,
+            requested.resource_name_filter,
+            requested.pattern_type_filter,
+            requested.principal_filter,
+            requested.host_filter,
+            requested.operation,
+            requested.permission_type,
+        )
 
     def fits(self, rule: AclRule) -> bool:
         return (

@@ -19,6 +19,8 @@ from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.topic_names import is_topic_name
 
+TopicIdPartition = tuple[bytes, int]
+"""Topic id and partition number."""
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC = (
     "__consumer_offsets",
     "__transaction_state",

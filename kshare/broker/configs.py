@@ -114,9 +114,13 @@ class Configs:
         if resource is Resource.BROKER:
             check_together(lambda name: values.get(name) or self._static(name))
 
-    def replace(self, resource: Resource, of: str, values: Mapping[str, str]) -> None:
-        """Replace all values that are set for one topic, group or broker."""
+    def replace(
+        self, resource: Resource, of: str, values: Mapping[str, str], *, validate_only: bool = False
+    ) -> None:
+        """Replace all values that are set for one topic, group or broker, or only check the new ones."""
         self.check(resource, values)
+        if validate_only:
+            return
         if values:
             self.chosen[resource, of] = dict(values)
         else:

@@ -39,10 +39,6 @@ class TimedMetric:
         self.total = BrokerMetric(f"{name}_seconds_total", f"Seconds spent on all {what} so far.", True)
         self.longest = BrokerMetric(f"{name}_seconds_max", f"Seconds of the slowest of all {what} so far.")
 
-    @property
-    def metrics(self) -> tuple[BrokerMetric, ...]:
-        return self.count, self.total, self.longest
-
     def metric_values(self, durations: Durations) -> Iterator[MetricValue]:
         yield MetricValue(self.count, durations.count)
         yield MetricValue(self.total, durations.total)
@@ -79,33 +75,6 @@ STATE_LOADS = TimedMetric("share_state_load", "loads of a partition of the state
 LOADS = TimedMetric("share_partition_load", "loads of a share-partition at its leader")
 END = BrokerMetric("log_end_offset", "The offset of the next record in a partition.")
 SIZE = BrokerMetric("log_size_bytes", "Bytes in a partition's log.")
-
-METRICS = (
-    REQUESTS,
-    REFUSALS,
-    GROUPS,
-    REBALANCES,
-    MEMBERS,
-    PARTITIONS,
-    SESSIONS,
-    IN_FLIGHT,
-    BATCHES,
-    START,
-    LAG,
-    ACQUIRED,
-    ACKNOWLEDGED,
-    TIMEOUTS,
-    RELEASED,
-    DEAD_LETTERS,
-    EVICTIONS,
-    EXPIRED,
-    SHARDS,
-    *WRITES.metrics,
-    *STATE_LOADS.metrics,
-    *LOADS.metrics,
-    END,
-    SIZE,
-)
 
 
 def metric_values(broker: Broker) -> Iterator[MetricValue]:

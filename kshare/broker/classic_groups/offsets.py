@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kshare.broker.notifiers import Notifier
+
+if TYPE_CHECKING:
+    from kshare.protocol.messages.offset_commit_request import OffsetCommitRequestPartition
+    from kshare.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequestPartition
 
 TopicPartition = tuple[str, int]
 
@@ -18,6 +23,10 @@ class CommittedOffset:
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
+
+    @classmethod
+    def of(cls, row: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition) -> CommittedOffset:
+        return cls(row.committed_offset, row.committed_leader_epoch, row.committed_metadata or "")
 
 
 class Offsets:

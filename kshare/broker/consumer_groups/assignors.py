@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-TopicIdPartition = tuple[bytes, int]
-"""Topic id and partition number."""
-Target = dict[str, set[TopicIdPartition]]
-"""Member id → the partitions that it should have."""
+from kshare.broker.assigned_groups import Target
+from kshare.broker.cluster import TopicIdPartition
 
 
 @dataclass(slots=True, frozen=True)

@@ -14,10 +14,12 @@ The epoch of the target assignment is that of the group when it was made. Pure: 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from kshare.broker.consumer_groups.assignors import ASSIGNORS, AssignedMember, Target, TopicIdPartition
+from kshare.broker.assigned_groups import AssignedGroup, HeartbeatResult, Target, TopicMetadata
+from kshare.broker.cluster import TopicIdPartition
+from kshare.broker.consumer_groups.assignors import ASSIGNORS, AssignedMember
 from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.consumer_groups.regexes import check_regex, matching
 from kshare.broker.request_error import RequestError
@@ -26,8 +28,6 @@ from kshare.protocol.error_codes import ErrorCode
 JOIN_EPOCH, LEAVE_FOR_NOW = 0, -2
 REGEX_INTERVAL_MS = 10_000
 """Topics that match regular expressions are looked for at most this often."""
-TopicMetadata = Mapping[str, tuple[bytes, int]]
-"""Topic name → topic id and number of partitions."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,13 +55,6 @@ class ConsumerHeartbeat:
 
 
 @dataclass(slots=True, frozen=True)
-class ConsumerHeartbeatResult:
-    epoch: int
-    assigned: frozenset[TopicIdPartition] | None
-    """None if nothing has changed."""
-
-
-@dataclass(slots=True, frozen=True)
 class GroupBehavior:
     """What differs between releases of Kafka, and how the broker is configured."""
 
@@ -81,16 +74,14 @@ class GroupBehavior:
     """Whether descriptions of members have the partitions that they still have to revoke."""
 
 
-class ConsumerGroup:
+class ConsumerGroup(AssignedGroup[ConsumerMember]):
     def __init__(self, group_id: str, behavior: GroupBehavior) -> None:
-        self.id = group_id
+        super().__init__(
+            group_id,
+            behavior.first_epoch,
+            assigns_at_once_after_empty=behavior.assigns_at_once_after_empty,
+        )
         self.behavior = behavior
-        self.epoch = behavior.first_epoch
-        self.assignment_epoch = behavior.first_epoch
-        self.members: dict[str, ConsumerMember] = {}
-        self._target: Target = {}
-        self._metadata: dict[str, tuple[bytes, int]] = {}
-        self._assigned_at: int | None = None
         self._resolved: dict[str, frozenset[str]] = {}
         """The topics that each regular expression matched when it was last looked at."""
         self._resolved_at: int | None = None
@@ -115,7 +106,6 @@ class ConsumerGroup:
 
     @property
     def topics(self) -> set[str]:
-        """The topics that at least one member has subscribed to."""
         return set[str]().union(*(self.topics_of(member) for member in self.members.values()))
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
@@ -126,15 +116,6 @@ class ConsumerGroup:
         return self._target.get(member.id, set())
 
     # --- members
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """Raises RequestError if the member is unknown. The messages are Kafka's, here and below."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise RequestError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}."
-            )
-        return member
 
     def by_instance(self, instance: str) -> ConsumerMember | None:
         return next((member for member in self.members.values() if member.instance == instance), None)
@@ -153,7 +134,7 @@ class ConsumerGroup:
 
     def heartbeat(
         self, request: ConsumerHeartbeat, existing: TopicMetadata, now: int, interval: int
-    ) -> ConsumerHeartbeatResult:
+    ) -> HeartbeatResult:
         """`existing` are all existing topics. If it raises RequestError, nothing has changed."""
         member = self._joining(request) if request.epoch == JOIN_EPOCH else self._staying(request)
         before = self.assignor
@@ -167,10 +148,7 @@ class ConsumerGroup:
         self._metadata = metadata
         if is_changed or not self.epoch:
             self.epoch += 1
-        if self.epoch > self.assignment_epoch and (
-            self._assigned_at is None or now - self._assigned_at >= interval
-        ):
-            self._assign(now)
+        self._assign_if_due(now, interval)
         result = self._reconcile(member, request, now)
         self._resolve(existing, request.may_describe, now)
         return result
@@ -186,16 +164,9 @@ class ConsumerGroup:
             self.remove(member)
 
     def remove(self, member: ConsumerMember) -> None:
-        """Remove a member that has left, or is fenced."""
-        del self.members[member.id]
-        self._target.pop(member.id, None)
+        super().remove(member)
         self._forget_regexes()
-        subscribed = self.topics
-        self._metadata = {name: value for name, value in self._metadata.items() if name in subscribed}
-        self.epoch += 1
-        if not self.members and self.behavior.assigns_at_once_after_empty:
-            self.assignment_epoch = self.epoch
-            self._assigned_at = None
+        self._metadata = self._subscribed(self._metadata)
 
     def _joining(self, request: ConsumerHeartbeat) -> ConsumerMember:
         """The member, which may be a new one. A static member may replace the one that it was before."""
@@ -252,7 +223,7 @@ class ConsumerGroup:
 
     # --- the assignment
 
-    def _assign(self, now: int) -> None:
+    def _new_target(self) -> Target:
         counts = dict(self._metadata.values())
         members = [
             AssignedMember(
@@ -263,13 +234,9 @@ class ConsumerGroup:
             )
             for member in self.members.values()
         ]
-        self._target = ASSIGNORS[self.assignor](members, counts)
-        self.assignment_epoch = self.epoch
-        self._assigned_at = now
+        return ASSIGNORS[self.assignor](members, counts)
 
-    def _reconcile(
-        self, member: ConsumerMember, request: ConsumerHeartbeat, now: int
-    ) -> ConsumerHeartbeatResult:
+    def _reconcile(self, member: ConsumerMember, request: ConsumerHeartbeat, now: int) -> HeartbeatResult:
         before = member.assigned.keys()
         held = {partition for each in self.members.values() if each is not member for partition in each.held}
         member.reconcile(
@@ -281,14 +248,11 @@ class ConsumerGroup:
             now,
         )
         is_sent = request.is_full or member.assigned.keys() != before
-        return ConsumerHeartbeatResult(member.epoch, frozenset(member.assigned) if is_sent else None)
+        return HeartbeatResult(member.epoch, frozenset(member.assigned) if is_sent else None)
 
     def _topic_ids(self, member: ConsumerMember) -> set[bytes]:
         """The ids of the existing topics that a member has subscribed to."""
         return {self._metadata[name][0] for name in self.topics_of(member) if name in self._metadata}
-
-    def _subscribed(self, existing: TopicMetadata) -> dict[str, tuple[bytes, int]]:
-        return {name: existing[name] for name in sorted(self.topics) if name in existing}
 
     # --- regular expressions
 

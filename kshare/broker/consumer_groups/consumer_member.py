@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from kshare.broker.consumer_groups.assignors import TopicIdPartition
+from kshare.broker.cluster import TopicIdPartition
 
 
 class MemberState(Enum):

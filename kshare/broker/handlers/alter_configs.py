@@ -24,7 +24,6 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
 
 def _alter(wanted: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
     name = wanted.resource_name
-    result = AlterConfigsResourceResponse(resource_type=wanted.resource_type, resource_name=name)
     values = {each.name: each.value for each in wanted.configs if each.value is not None}
     try:
         if wanted.resource_type not in (Resource.TOPIC, Resource.GROUP) or not name:
@@ -32,10 +31,7 @@ def _alter(wanted: AlterConfigsResource, validate_only: bool, call: Call) -> Alt
         resource = Resource(wanted.resource_type)
         if resource is Resource.TOPIC and call.broker.cluster.find(name) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if validate_only:
-            call.broker.configs.check(resource, values)
-        else:
-            call.broker.configs.replace(resource, name, values)
+        call.broker.configs.replace(resource, name, values, validate_only=validate_only)
     except RequestError as refusal:
-        result.error_code, result.error_message = refusal.code, refusal.message
-    return result
+        return AlterConfigsResourceResponse(refusal.code, refusal.message, wanted.resource_type, name)
+    return AlterConfigsResourceResponse(resource_type=wanted.resource_type, resource_name=name)

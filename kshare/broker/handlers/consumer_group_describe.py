@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kshare.broker.assigned_groups import by_topic
 from kshare.broker.authorizer import AclResource, Operation
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
-from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import ConsumerGroup
 from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.handlers.consumer_group_heartbeat import require_protocol
@@ -77,9 +78,10 @@ def _member(group: ConsumerGroup, member: ConsumerMember, call: Call) -> Member:
 
 
 def _assignment(partitions: Iterable[TopicIdPartition], call: Call) -> Assignment:
-    topics: dict[bytes, TopicPartitions] = {}
-    for topic_id, index in sorted(partitions):
-        topic = call.broker.cluster.find(topic_id)
-        if topic is not None:
-            topics.setdefault(topic_id, TopicPartitions(topic_id, topic.name)).partitions.append(index)
-    return Assignment(list(topics.values()))
+    return Assignment(
+        [
+            TopicPartitions(topic_id, topic.name, indexes)
+            for topic_id, indexes in by_topic(partitions).items()
+            if (topic := call.broker.cluster.find(topic_id)) is not None
+        ]
+    )

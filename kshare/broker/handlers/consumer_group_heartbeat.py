@@ -6,9 +6,10 @@ v1: the request adds SubscribedTopicRegex; clients choose their member ids.
 
 from __future__ import annotations
 
+from kshare.broker.assigned_groups import by_topic
 from kshare.broker.authorizer import AclResource, Operation
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
-from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import JOIN_EPOCH, LEAVE_FOR_NOW, ConsumerHeartbeat
 from kshare.broker.handlers.share_group_heartbeat import WITHOUT_TEXT
 from kshare.broker.request_error import RequestError
@@ -50,11 +51,14 @@ def _response(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGro
         return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     heartbeat = _heartbeat(request, call)
     result = groups.heartbeat(request.group_id, heartbeat)
+    assignment = None
+    if result.assigned is not None:
+        assignment = Assignment([TopicPartitions(*row) for row in by_topic(result.assigned).items()])
     return ConsumerGroupHeartbeatResponse(
         member_id=heartbeat.member_id,
         member_epoch=result.epoch,
         heartbeat_interval_ms=call.broker.configs.group_number(request.group_id, _INTERVAL),
-        assignment=None if result.assigned is None else Assignment(_topics(result.assigned)),
+        assignment=assignment,
     )
 
 
@@ -118,10 +122,3 @@ def _new_id(call: Call) -> str:
 
 def _owned(rows: list[OwnedPartitions]) -> frozenset[TopicIdPartition]:
     return frozenset((row.topic_id, index) for row in rows for index in row.partitions)
-
-
-def _topics(assigned: frozenset[TopicIdPartition]) -> list[TopicPartitions]:
-    topics: dict[bytes, TopicPartitions] = {}
-    for topic_id, index in sorted(assigned):
-        topics.setdefault(topic_id, TopicPartitions(topic_id)).partitions.append(index)
-    return list(topics.values())

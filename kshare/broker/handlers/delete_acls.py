@@ -7,6 +7,8 @@ v3: resources of type user.
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 from kshare.broker.authorizer import AclFilter
 from kshare.broker.connection import Call
 from kshare.protocol.error_codes import ErrorCode
@@ -23,29 +25,6 @@ async def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
 
 
 def _delete(requested: DeleteAclsFilter, call: Call) -> DeleteAclsFilterResult:
-    removed = call.broker.authorizer.remove(
-        AclFilter(
-            requested.resource_type_filter,
-            requested.resource_name_filter,
-            requested.pattern_type_filter,
-            requested.principal_filter,
-            requested.host_filter,
-            requested.operation,
-            requested.permission_type,
-        )
-    )
-    rows = [
-        DeleteAclsMatchingAcl(
-            0,
-            None,
-            rule.resource_type,
-            rule.resource_name,
-            rule.pattern_type,
-            rule.principal,
-            rule.host,
-            rule.operation,
-            rule.permission_type,
-        )
-        for rule in removed
-    ]
+    removed = call.broker.authorizer.remove(AclFilter.of(requested))
+    rows = [DeleteAclsMatchingAcl(0, None, *astuple(rule)) for rule in removed]
     return DeleteAclsFilterResult(error_message=None, matching_acls=rows)

@@ -18,17 +18,8 @@ async def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespon
     authorizer = call.broker.authorizer
     if not authorizer.is_enforced:
         return DescribeAclsResponse(0, ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    chosen = AclFilter(
-        request.resource_type_filter,
-        request.resource_name_filter,
-        request.pattern_type_filter,
-        request.principal_filter,
-        request.host_filter,
-        request.operation,
-        request.permission_type,
-    )
     found: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for rule in authorizer.chosen(chosen):
+    for rule in authorizer.chosen(AclFilter.of(request)):
         resource = rule.resource_type, rule.resource_name, rule.pattern_type
         acl = AclDescription(rule.principal, rule.host, rule.operation, rule.permission_type)
         found.setdefault(resource, DescribeAclsResource(*resource)).acls.append(acl)

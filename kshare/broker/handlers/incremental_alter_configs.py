@@ -25,20 +25,14 @@ async def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Increme
 
 
 def _alter(wanted: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
-    result = AlterConfigsResourceResponse(
-        resource_type=wanted.resource_type, resource_name=wanted.resource_name
-    )
-    configs = call.broker.configs
+    configs, about = call.broker.configs, (wanted.resource_type, wanted.resource_name)
     try:
         resource, name = _target(wanted, call)
         values = _changed(configs, resource, name, wanted.configs)
-        if validate_only:
-            configs.check(resource, values)
-        else:
-            configs.replace(resource, name, values)
+        configs.replace(resource, name, values, validate_only=validate_only)
     except RequestError as refusal:
-        result.error_code, result.error_message = refusal.code, refusal.message
-    return result
+        return AlterConfigsResourceResponse(refusal.code, refusal.message, *about)
+    return AlterConfigsResourceResponse(ErrorCode.NONE, "", *about)
 
 
 def _target(wanted: AlterConfigsResource, call: Call) -> tuple[Resource, str]:

@@ -14,11 +14,11 @@ v10: the request adds TopicId and drops Name; the response adds TopicId and drop
 from __future__ import annotations
 
 from kshare.broker.classic_groups.offsets import CommittedOffset
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
-from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
+from kshare.protocol.messages import OffsetCommitRequest, OffsetCommitResponse, TxnOffsetCommitRequest
 from kshare.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
 from kshare.protocol.messages.offset_commit_response import (
     OffsetCommitResponsePartition,
@@ -45,7 +45,7 @@ def _check(request: OffsetCommitRequest, call: Call) -> None:
     """Raises RequestError if the client may not commit."""
     member_id, epoch = request.member_id, request.generation_id_or_member_epoch
     if call.broker.consumer_groups.has(request.group_id):
-        partitions = _partitions(request, call)
+        partitions = named_partitions(request, call, call.version >= _BY_ID_SINCE)
         call.broker.consumer_groups.check_commit(request.group_id, member_id, epoch, partitions, call.version)
         return
     if epoch >= 0 and call.version >= _FOR_MEMBERS_SINCE and not call.broker.groups.kind_of(request.group_id):
@@ -53,10 +53,13 @@ def _check(request: OffsetCommitRequest, call: Call) -> None:
     call.broker.classic_groups.check_commit(request.group_id, member_id, epoch, request.group_instance_id)
 
 
-def _partitions(request: OffsetCommitRequest, call: Call) -> list[TopicIdPartition]:
+def named_partitions(
+    request: OffsetCommitRequest | TxnOffsetCommitRequest, call: Call, by_id: bool
+) -> list[TopicIdPartition]:
+    """The partitions for which a request commits offsets. Unknown topics are included."""
     found = []
     for topic in request.topics:
-        known = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+        known = call.broker.cluster.find(topic.topic_id if by_id else topic.name)
         topic_id = known.id if known is not None else topic.topic_id
         found += [(topic_id, each.partition_index) for each in topic.partitions]
     return found
@@ -66,24 +69,17 @@ def _commit(
     group_id: str, topic: OffsetCommitRequestTopic, error: ErrorCode, call: Call
 ) -> OffsetCommitResponseTopic:
     found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+    offsets = call.broker.classic_groups.offsets
     result = OffsetCommitResponseTopic(topic.name, topic.topic_id)
+    if found is None and not error:
+        by_id = call.version >= _BY_ID_SINCE
+        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for each in topic.partitions:
-        code = error
-        if not code and found is None:
-            code = (
-                ErrorCode.UNKNOWN_TOPIC_ID
-                if call.version >= _BY_ID_SINCE
-                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-        elif not code and found is not None:
-            if not 0 <= each.partition_index < len(found.partitions):
-                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code, index = error, each.partition_index
+        if not code and found is not None:
+            if 0 <= index < len(found.partitions):
+                offsets.commit(group_id, (found.name, index), CommittedOffset.of(each))
             else:
-                offset = CommittedOffset(
-                    each.committed_offset, each.committed_leader_epoch, each.committed_metadata or ""
-                )
-                call.broker.classic_groups.offsets.commit(
-                    group_id, (found.name, each.partition_index), offset
-                )
-        result.partitions.append(OffsetCommitResponsePartition(each.partition_index, code))
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        result.partitions.append(OffsetCommitResponsePartition(index, code))
     return result

@@ -8,11 +8,12 @@ v2: acknowledgements can renew locks; the request adds IsRenewAck; the response 
 from __future__ import annotations
 
 from kshare.broker.authorizer import AclResource, Operation
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
 from kshare.broker.new_leaders import NewLeaders
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import settle
-from kshare.broker.shares.sessions import CLOSE, OPEN, TopicIdPartition
+from kshare.broker.shares.sessions import CLOSE, OPEN
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kshare.protocol.messages.share_acknowledge_response import (

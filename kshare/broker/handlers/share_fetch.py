@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshare.broker.authorizer import AclResource, Operation
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
 from kshare.broker.new_leaders import NewLeaders
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import Batches, settle
 from kshare.broker.shares.fetching import FetchParameters, RecordsByPartition, ShareFetching
-from kshare.broker.shares.sessions import CLOSE, OPEN, ShareSession, TopicIdPartition
+from kshare.broker.shares.sessions import CLOSE, OPEN, ShareSession
 from kshare.broker.shares.share_partition_leader import PartitionRecords
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse

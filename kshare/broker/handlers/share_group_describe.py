@@ -5,6 +5,7 @@ v1: the first supported version; v0 was for early access in Kafka 4.0.
 
 from __future__ import annotations
 
+from kshare.broker.assigned_groups import by_topic
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
@@ -71,10 +72,10 @@ def _member(member: GroupMember, call: Call) -> Member:
 
 
 def _assigned(member: GroupMember, call: Call) -> Assignment:
-    topics: dict[bytes, TopicPartitions] = {}
-    for topic_id, index in sorted(member.assigned):
-        topic = call.broker.cluster.find(topic_id)
-        if topic is not None:
-            row = topics.setdefault(topic_id, TopicPartitions(topic_id, topic.name))
-            row.partitions.append(index)
-    return Assignment(list(topics.values()))
+    return Assignment(
+        [
+            TopicPartitions(topic_id, topic.name, indexes)
+            for topic_id, indexes in by_topic(member.assigned).items()
+            if (topic := call.broker.cluster.find(topic_id)) is not None
+        ]
+    )

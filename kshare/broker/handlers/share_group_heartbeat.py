@@ -5,10 +5,10 @@ v1: the first supported version; v0 was for early access in Kafka 4.0.
 
 from __future__ import annotations
 
+from kshare.broker.assigned_groups import by_topic
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
-from kshare.broker.share_groups.assignor import TopicIdPartition
 from kshare.broker.share_groups.share_group import JOIN, LEAVE, Heartbeat
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -47,11 +47,14 @@ def _response(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupHear
     )
     response = call.broker.share_groups.heartbeat(request.group_id, heartbeat_request)
     is_gone = response.epoch == LEAVE
+    assignment = None
+    if response.assigned is not None:
+        assignment = Assignment([TopicPartitions(*row) for row in by_topic(response.assigned).items()])
     return ShareGroupHeartbeatResponse(
         member_id=request.member_id,
         member_epoch=response.epoch,
         heartbeat_interval_ms=0 if is_gone else call.broker.configs.group_number(request.group_id, _INTERVAL),
-        assignment=None if response.assigned is None else Assignment(_topics(response.assigned)),
+        assignment=assignment,
     )
 
 
@@ -71,10 +74,3 @@ def _check(request: ShareGroupHeartbeatRequest) -> None:
 
 def _invalid(reason: str | None) -> RequestError:
     return RequestError(ErrorCode.INVALID_REQUEST, reason)
-
-
-def _topics(assigned: set[TopicIdPartition]) -> list[TopicPartitions]:
-    topics: dict[bytes, TopicPartitions] = {}
-    for topic_id, index in sorted(assigned):
-        topics.setdefault(topic_id, TopicPartitions(topic_id)).partitions.append(index)
-    return list(topics.values())

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.connection import Call
+from kshare.broker.handlers.offset_commit import named_partitions
 from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import TransactionState
 from kshare.protocol.error_codes import ErrorCode
@@ -44,11 +45,11 @@ async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommit
             if not code and (found is None or not 0 <= each.partition_index < len(found.partitions)):
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif not code and found is not None:
-                offset = CommittedOffset(
-                    each.committed_offset, each.committed_leader_epoch, each.committed_metadata or ""
-                )
                 call.broker.classic_groups.offsets.commit_later(
-                    request.producer_id, request.group_id, (found.name, each.partition_index), offset
+                    request.producer_id,
+                    request.group_id,
+                    (found.name, each.partition_index),
+                    CommittedOffset.of(each),
                 )
             result.partitions.append(TxnOffsetCommitResponsePartition(each.partition_index, code))
         response.topics.append(result)
@@ -78,11 +79,7 @@ def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
 
 def _check_member(request: TxnOffsetCommitRequest, call: Call) -> None:
     """Raises RequestError if the member of a consumer group may not commit."""
-    partitions = []
-    for topic in request.topics:
-        found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
-        topic_id = found.id if found is not None else topic.topic_id
-        partitions += [(topic_id, each.partition_index) for each in topic.partitions]
+    partitions = named_partitions(request, call, call.version >= _BY_ID_SINCE)
     try:
         call.broker.consumer_groups.check_commit(
             request.group_id, request.member_id, request.generation_id_or_member_epoch, partitions, None

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TopicIdPartition = tuple[bytes, int]
-"""Topic id and partition number."""
+from kshare.broker.assigned_groups import Target
+from kshare.broker.cluster import TopicIdPartition
 
 
 def assign(
     wanted: Mapping[str, set[TopicIdPartition]], current: Mapping[str, set[TopicIdPartition]]
-) -> dict[str, set[TopicIdPartition]]:
+) -> Target:
     """The target assignment: `wanted` are the partitions that a member may get, `current` those that it has."""
     partitions = sorted(set[TopicIdPartition]().union(*wanted.values()))
     members = [member for member in sorted(wanted) if wanted[member]]
-    target: dict[str, set[TopicIdPartition]] = {member: set() for member in wanted}
+    target: Target = {member: set() for member in wanted}
     if not partitions:
         return target
     members_per_partition = -(-len(members) // len(partitions))

@@ -14,16 +14,16 @@ share state. Pure: time is passed in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kshare.broker.assigned_groups import AssignedGroup, HeartbeatResult, Target, TopicMetadata
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.request_error import RequestError
-from kshare.broker.share_groups.assignor import TopicIdPartition, assign
+from kshare.broker.share_groups.assignor import assign
 from kshare.protocol.error_codes import ErrorCode
 
 JOIN, LEAVE = 0, -1
-Metadata = dict[str, tuple[bytes, int]]
-"""Topic name → topic id and number of partitions."""
 
 
 @dataclass(slots=True)
@@ -52,30 +52,12 @@ class Heartbeat:
     host: str
 
 
-@dataclass(slots=True, frozen=True)
-class HeartbeatResult:
-    epoch: int
-    assigned: set[TopicIdPartition] | None
-    """None if nothing has changed."""
-
-
-class ShareGroup:
-    """`ready` are the partitions whose share state is initialized, by topic id.
-
-    `assigns_at_once_after_empty`: whether an assignment is due as soon as a member joins the empty group, even if the
-    interval since the last assignment hasn't passed.
-    """
+class ShareGroup(AssignedGroup[ShareMember]):
+    """`ready` are the partitions whose share state is initialized, by topic id."""
 
     def __init__(self, group_id: str, *, assigns_at_once_after_empty: bool = True) -> None:
-        self.id = group_id
-        self._assigns_at_once_after_empty = assigns_at_once_after_empty
-        self.epoch = 1
-        self.assignment_epoch = 1
-        self.members: dict[str, ShareMember] = {}
+        super().__init__(group_id, 1, assigns_at_once_after_empty=assigns_at_once_after_empty)
         self.ready: dict[bytes, set[int]] = {}
-        self._target: dict[str, set[TopicIdPartition]] = {}
-        self._metadata: Metadata = {}
-        self._assigned_at: int | None = None
 
     @property
     def state(self) -> str:
@@ -83,7 +65,6 @@ class ShareGroup:
 
     @property
     def topics(self) -> set[str]:
-        """The topics that at least one member has subscribed to."""
         return {topic for member in self.members.values() for topic in member.topics}
 
     # --- members
@@ -97,16 +78,8 @@ class ShareGroup:
             before = f", and it does not match the previous member epoch ({member.previous_epoch})"
             raise _fenced(f"a smaller member epoch ({heartbeat_request.epoch})", member, before)
 
-    def member(self, member_id: str) -> ShareMember:
-        """Raises RequestError with Kafka's message if the member is unknown."""
-        member = self.members.get(member_id)
-        if member is None:
-            reason = f"Member {member_id} is not a member of group {self.id}."
-            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, reason)
-        return member
-
     def heartbeat(
-        self, heartbeat_request: Heartbeat, existing: Mapping[str, tuple[bytes, int]], now: int, interval: int
+        self, heartbeat_request: Heartbeat, existing: TopicMetadata, now: int, interval: int
     ) -> HeartbeatResult:
         """`existing` are all existing topics. The caller has checked that the member may join."""
         member = self.members.get(heartbeat_request.member_id)
@@ -116,25 +89,13 @@ class ShareGroup:
                 heartbeat_request.member_id, heartbeat_request.client_id, heartbeat_request.host
             )
         is_changed |= self._update(member, heartbeat_request)
-        metadata = {topic: existing[topic] for topic in sorted(self.topics) if topic in existing}
+        metadata = self._subscribed(existing)
         is_changed |= metadata != self._metadata
         self._metadata = metadata
         if is_changed or (self.epoch == self.assignment_epoch and self._is_readier_than_assigned()):
             self.epoch += 1
-        if self.epoch > self.assignment_epoch and (
-            self._assigned_at is None or now - self._assigned_at >= interval
-        ):
-            self._assign(now)
+        self._assign_if_due(now, interval)
         return self._reconcile(member, heartbeat_request)
-
-    def remove(self, member_id: str) -> None:
-        """Remove a member that has left or timed out."""
-        del self.members[member_id]
-        self._target.pop(member_id, None)
-        self.epoch += 1
-        if not self.members and self._assigns_at_once_after_empty:
-            self.assignment_epoch = self.epoch
-            self._assigned_at = None
 
     def _update(self, member: ShareMember, heartbeat_request: Heartbeat) -> bool:
         member.client_id, member.host = heartbeat_request.client_id, heartbeat_request.host
@@ -162,13 +123,11 @@ class ShareGroup:
             or heartbeat_request.topics is not None
             or member.assigned != before
         )
-        return HeartbeatResult(member.epoch, set(member.assigned) if is_sent else None)
+        return HeartbeatResult(member.epoch, frozenset(member.assigned) if is_sent else None)
 
-    def _assign(self, now: int) -> None:
+    def _new_target(self) -> Target:
         wanted = {member.id: self._open_to(member.topics) for member in self.members.values()}
-        self._target = assign(wanted, self._target)
-        self.assignment_epoch = self.epoch
-        self._assigned_at = now
+        return assign(wanted, self._target)
 
     def _open_to(self, topics: Iterable[str]) -> set[TopicIdPartition]:
         """The partitions of these topics that may be assigned."""

@@ -6,22 +6,19 @@ handles what happens in a group; the share coordinator has the state of its part
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from kshare.broker.assigned_groups import AssignedGroups, HeartbeatResult
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Topic
 from kshare.broker.configs import Configs
-from kshare.broker.groups import Groups, ListedGroup
+from kshare.broker.groups import Groups
 from kshare.broker.request_error import RequestError
-from kshare.broker.share_groups.share_group import LEAVE, Heartbeat, HeartbeatResult, ShareGroup, ShareMember
+from kshare.broker.share_groups.share_group import LEAVE, Heartbeat, ShareGroup, ShareMember
 from kshare.broker.share_state.coordinator import ShareCoordinator
 from kshare.broker.share_state.share_state import UNKNOWN_START
 from kshare.protocol.error_codes import ErrorCode
 
 
-class ShareGroups:
-    """The share groups, as a `groups.GroupKind`."""
-
+class ShareGroups(AssignedGroups[ShareGroup, ShareMember]):
     def __init__(
         self,
         clock: Clock,
@@ -32,24 +29,10 @@ class ShareGroups:
         *,
         assigns_at_once_after_empty: bool,
     ) -> None:
-        self._clock = clock
-        self._configs = configs
-        self._cluster = cluster
-        self._groups = groups
+        super().__init__("share", clock, configs, cluster, groups)
         self._states = states
         self._assigns_at_once_after_empty = assigns_at_once_after_empty
-        self._by_id: dict[str, ShareGroup] = {}
-        groups.kinds.append(self)
         cluster.topic_deleted.append(self._forget_topic)
-
-    # --- GroupKind
-
-    def has(self, group_id: str) -> bool:
-        return group_id in self._by_id
-
-    def listed(self) -> Iterable[ListedGroup]:
-        for group in self._by_id.values():
-            yield ListedGroup(group.id, group.state, "share", "share")
 
     def delete(self, group_id: str) -> None:
         group = self._by_id[group_id]
@@ -65,17 +48,6 @@ class ShareGroups:
 
     # --- heartbeats
 
-    def all(self) -> Iterable[ShareGroup]:
-        return self._by_id.values()
-
-    def find(self, group_id: str) -> ShareGroup:
-        """GROUP_ID_NOT_FOUND if there is none. The messages are Kafka's, here and below, because clients show them."""
-        group = self._by_id.get(group_id)
-        if group is None:
-            self.check_kind(group_id)
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return group
-
     def heartbeat(self, group_id: str, heartbeat_request: Heartbeat) -> HeartbeatResult:
         """Raises RequestError."""
         if heartbeat_request.epoch == LEAVE:
@@ -87,8 +59,7 @@ class ShareGroups:
             group = self.find_or_make(group_id)
             self._check_room(group, heartbeat_request.member_id)
         now = self._clock.now()
-        existing = {topic.name: (topic.id, len(topic.partitions)) for topic in self._cluster.topics.values()}
-        interval = self._configs.group_number(group_id, "share.assignment.interval.ms")
+        existing, interval = self._existing_topics(), self._interval(group_id)
         response = group.heartbeat(heartbeat_request, existing, now, interval)
         self._keep_alive(group, group.members[heartbeat_request.member_id], now)
         if self._initialize(group) and not interval:
@@ -102,18 +73,6 @@ class ShareGroups:
         return self._by_id.setdefault(
             group_id, ShareGroup(group_id, assigns_at_once_after_empty=self._assigns_at_once_after_empty)
         )
-
-    def _find_existing(self, group_id: str) -> ShareGroup:
-        """The group of a member that has joined. If there is none, Kafka's message is a different one."""
-        if self._groups.kind_of(group_id) is None:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-        return self.find(group_id)
-
-    def check_kind(self, group_id: str) -> None:
-        """Raises RequestError if it is a group of another kind."""
-        kind = self._groups.kind_of(group_id)
-        if kind is not None and kind is not self:
-            raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
 
     def restore(self) -> None:
         """Create groups from their stored states after a restart. Members have to join again."""
@@ -134,34 +93,8 @@ class ShareGroups:
             self._states.delete((group.id, topic.id, index))
 
     def _leave(self, group: ShareGroup, heartbeat_request: Heartbeat) -> HeartbeatResult:
-        group.member(heartbeat_request.member_id)
-        group.remove(heartbeat_request.member_id)
+        group.remove(group.member(heartbeat_request.member_id))
         return HeartbeatResult(LEAVE, None)
-
-    def _check_room(self, group: ShareGroup, member_id: str) -> None:
-        max_size = self._configs.broker_number("group.share.max.size")
-        if member_id not in group.members and len(group.members) >= max_size:
-            raise RequestError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {max_size} members.",
-            )
-
-    def _keep_alive(self, group: ShareGroup, member: ShareMember, now: int) -> None:
-        is_watched = member.session_ends_at > 0
-        member.session_ends_at = now + self._configs.group_number(group.id, "share.session.timeout.ms")
-        if not is_watched:
-            self._watch(group, member)
-
-    def _watch(self, group: ShareGroup, member: ShareMember) -> None:
-        def look() -> None:
-            if group.members.get(member.id) is not member:
-                return
-            if self._clock.now() >= member.session_ends_at:
-                group.remove(member.id)
-            else:
-                self._watch(group, member)
-
-        self._clock.at(member.session_ends_at, look)
 
     def _initialize(self, group: ShareGroup) -> bool:
         """Whether partitions have become ready."""

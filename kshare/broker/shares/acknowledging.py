@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kshare.broker.authorizer import AclResource, Operation
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
-from kshare.broker.shares.sessions import TopicIdPartition
 from kshare.broker.shares.share_partition import AckRange
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode

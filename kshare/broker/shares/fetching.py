@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.connection import Call
 from kshare.broker.notifiers import Notifier, let_others_first
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acknowledging import check_topic
-from kshare.broker.shares.sessions import ShareSession, TopicIdPartition
+from kshare.broker.shares.sessions import ShareSession
 from kshare.broker.shares.share_partition_leader import (
     PartitionRecords,
     ReadableBatches,

@@ -17,14 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
 OPEN, CLOSE = 0, -1
 _LAST_EPOCH = 2**31 - 1
 
-TopicIdPartition = tuple[bytes, int]
-"""Topic id and partition number."""
 SessionKey = tuple[str, str]
 """Group id and member id."""
 

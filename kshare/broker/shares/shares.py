@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kshare.broker.cluster import Node, Partition
+from kshare.broker.cluster import Node, Partition, TopicIdPartition
 from kshare.broker.connection import ClientConnection
 from kshare.broker.request_error import RequestError
-from kshare.broker.shares.sessions import OPEN, SessionKey, ShareSession, ShareSessions, TopicIdPartition
+from kshare.broker.shares.sessions import OPEN, SessionKey, ShareSession, ShareSessions
 from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition_leader import SharePartitionLeader
 from kshare.protocol.error_codes import ErrorCode

@@ -7,14 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 from hypothesis import given, strategies
 
-from kshare.broker.consumer_groups.assignors import (
-    ASSIGNORS,
-    AssignedMember,
-    Target,
-    TopicIdPartition,
-    assign_ranges,
-    uniform,
-)
+from kshare.broker.assigned_groups import Target
+from kshare.broker.cluster import TopicIdPartition
+from kshare.broker.consumer_groups.assignors import ASSIGNORS, AssignedMember, assign_ranges, uniform
 
 A, B, C = (bytes([number]) * 16 for number in range(3))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings, strategies
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kshare.broker.consumer_groups.assignors import TopicIdPartition
+from kshare.broker.cluster import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import (
     JOIN_EPOCH,
     LEAVE_FOR_NOW,

@@ -8,16 +8,13 @@ from typing import Any
 
 import pytest
 
+from kshare.broker.assigned_groups import HeartbeatResult
 from kshare.broker.broker import Broker as State
 from kshare.broker.classic_groups.coordinator import JoinParameters
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.clock import ManualClock
 from kshare.broker.connection import Call, ClientConnection
-from kshare.broker.consumer_groups.consumer_group import (
-    JOIN_EPOCH,
-    ConsumerHeartbeat,
-    ConsumerHeartbeatResult,
-)
+from kshare.broker.consumer_groups.consumer_group import JOIN_EPOCH, ConsumerHeartbeat
 from kshare.broker.consumer_groups.consumer_groups import supported_assignors
 from kshare.broker.handlers import consumer_group_describe, consumer_group_heartbeat
 from kshare.broker.request_error import RequestError
@@ -37,7 +34,7 @@ class Stage:
         self.broker = State(clock=self.clock, settings=chosen)
         self.broker.cluster.create_topic("orders", 2)
 
-    def join(self, member: str, group: str = "g", **fields: Any) -> ConsumerHeartbeatResult:
+    def join(self, member: str, group: str = "g", **fields: Any) -> HeartbeatResult:
         usual: dict[str, Any] = {
             "topics": frozenset({"orders"}),
             "rebalance_timeout_ms": REBALANCE_MS,
@@ -45,7 +42,7 @@ class Stage:
         }
         return self.beat(member, JOIN_EPOCH, group, **usual | fields)
 
-    def beat(self, member: str, epoch: int, group: str = "g", **fields: Any) -> ConsumerHeartbeatResult:
+    def beat(self, member: str, epoch: int, group: str = "g", **fields: Any) -> HeartbeatResult:
         return self.broker.consumer_groups.heartbeat(group, ConsumerHeartbeat(member, epoch, **fields))
 
     def members(self, group: str = "g") -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, strategies
 
-from kshare.broker.share_groups.assignor import TopicIdPartition, assign
+from kshare.broker.cluster import TopicIdPartition
+from kshare.broker.share_groups.assignor import assign
 
 ALL = [(bytes([topic]) * 16, index) for topic in range(3) for index in range(3)]
 

@@ -85,7 +85,7 @@ def test_partitions_of_a_leaving_member_are_reassigned() -> None:
     assert first is not None
     assert second is not None
     assert sorted(first + second) == [0, 1]
-    stage.group.remove("two")
+    stage.group.remove(stage.group.members["two"])
     stage.now += 1000
     assert stage.heartbeat_request("one", one)[1] == [0, 1]
 
@@ -95,7 +95,7 @@ def test_member_that_follows_the_last_one_is_assigned_at_once_since_4_4() -> Non
     stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000
     stage.heartbeat_request("one", 2)
-    stage.group.remove("one")
+    stage.group.remove(stage.group.members["one"])
     assert (stage.group.epoch, stage.group.assignment_epoch) == (4, 4)
     assert stage.heartbeat_request("two", 0, ["orders"]) == (5, [0, 1])
     assert stage.heartbeat_request("three", 0, ["orders"]) == (5, [])
@@ -106,7 +106,7 @@ def test_member_that_follows_the_last_one_waits_for_the_interval_before_4_4() ->
     stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000
     stage.heartbeat_request("one", 2)
-    stage.group.remove("one")
+    stage.group.remove(stage.group.members["one"])
     assert (stage.group.epoch, stage.group.assignment_epoch) == (4, 3)
     assert stage.heartbeat_request("two", 0, ["orders"]) == (3, [])
     stage.now += 1000
