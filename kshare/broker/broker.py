@@ -6,7 +6,6 @@ sockets.
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -24,6 +23,7 @@ from kshare.broker.log_cleaner import LogCleaner
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
 from kshare.broker.transactions import Transactions
 from kshare.log_text import escaped
+from kshare.protocol.json_form import uuid_text
 from kshare.summary_log import SummaryLog
 from kshare.surroundings import random_bytes
 
@@ -154,8 +154,3 @@ class Broker:
                 since_4_2=self.profile.since_4_2,
             )
         )
-
-
-def uuid_text(value: bytes) -> str:
-    """A UUID in Kafka's text format."""
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kshare.broker.request_error import RequestError
+from kshare.broker.settings import listed
 from kshare.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def parse_match(value: str) -> Mapping[str, LinearRegex]:
     from kshare.broker.consumer_groups.regexes import compiled
 
     patterns = {}
-    for item in split_items(value):
+    for item in listed(value):
         name, equals, pattern = item.partition("=")
         name = name.strip()
         if not equals or name not in _ATTRIBUTES:
@@ -41,8 +42,3 @@ def parse_match(value: str) -> Mapping[str, LinearRegex]:
             reason = f"Illegal client matching pattern: {item}: {problem}"
             raise RequestError(ErrorCode.INVALID_CONFIG, reason) from None
     return patterns
-
-
-def split_items(value: str) -> list[str]:
-    """The items of a comma-separated list."""
-    return [item.strip() for item in value.split(",") if item.strip()]

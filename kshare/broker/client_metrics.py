@@ -6,20 +6,20 @@ what is refused. Time is passed in.
 
 from __future__ import annotations
 
-import base64
 import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from kshare.broker.client_match import parse_match, split_items
+from kshare.broker.client_match import parse_match
 from kshare.broker.configs import Configs
 from kshare.broker.request_error import RequestError
-from kshare.broker.settings import Resource
+from kshare.broker.settings import Resource, listed
 from kshare.errors import DecodeError
 from kshare.protocol.checksum import crc32c
 from kshare.protocol.compression import Compression, decompress
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import PushTelemetryRequest
 from kshare.protocol.otlp import ResourceMetrics, decode_metrics
 
@@ -127,7 +127,7 @@ class ClientMetrics:
         ):
             raise RequestError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED,
-                f"Request from the client [{_uuid_text(instance_id)}] arrived before the next push interval time",
+                f"Request from the client [{uuid_text(instance_id)}] arrived before the next push interval time",
             )
         instance.last_error = ErrorCode.NONE
         return Subscription(instance.subscription_id, instance.interval_ms, instance.metrics)
@@ -198,7 +198,7 @@ class ClientMetrics:
         interval = int(self._configs.client_metrics("", "interval.ms"))
         for name in self._configs.configured(Resource.CLIENT_METRICS):
             if self._matches(name, instance_id, instance.client):
-                metrics |= dict.fromkeys(split_items(self._configs.client_metrics(name, "metrics")))
+                metrics |= dict.fromkeys(listed(self._configs.client_metrics(name, "metrics")))
                 interval = min(interval, int(self._configs.client_metrics(name, "interval.ms")))
         chosen = (ALL_METRICS,) if ALL_METRICS in metrics else tuple(metrics)
         subscription_id = _subscription_id(chosen, interval, instance_id)
@@ -209,7 +209,7 @@ class ClientMetrics:
 
     def _matches(self, subscription: str, instance_id: bytes, client: ClientIdentity) -> bool:
         attributes = {
-            "client_instance_id": _uuid_text(instance_id),
+            "client_instance_id": uuid_text(instance_id),
             "client_id": client.client_id,
             "client_software_name": client.software_name,
             "client_software_version": client.software_version,
@@ -257,7 +257,3 @@ def _checked(compression: int, metrics: bytes) -> bytes:
         return plain
     except DecodeError as broken:
         raise RequestError(ErrorCode.INVALID_RECORD, str(broken)) from broken
-
-
-def _uuid_text(value: bytes) -> str:
-    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()

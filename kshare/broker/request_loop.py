@@ -22,7 +22,7 @@ from anyio.abc import ByteStream
 from kshare.broker.broker import Broker
 from kshare.broker.connection import Call, ClientConnection, CloseConnection
 from kshare.broker.faults import Fault, naming
-from kshare.broker.handlers import api_versions, handler_for
+from kshare.broker.handlers import api_versions, respond
 from kshare.broker.security import Security
 from kshare.errors import DecodeError
 from kshare.protocol.envelopes import encode_response, request_class
@@ -163,7 +163,7 @@ class RequestLoop:
             response = self._login.response(request)
             self._connection.principal = self._login.principal
             return response
-        return await handler_for(call.api_key)(request, call)
+        return await respond(request, call)
 
     async def _apply_fault(self, fault: Fault, request: Message, call: Call) -> Message | None:
         """Apply a fault to a request, and return the response, if any."""

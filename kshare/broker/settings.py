@@ -38,6 +38,11 @@ _LIMITS = {SettingType.INT: 2**31 - 1, SettingType.SHORT: 2**15 - 1, SettingType
 MAX_LONG = str(2**63 - 1)
 
 
+def listed(value: str) -> list[str]:
+    """The items of a list setting."""
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
 @dataclass(slots=True, frozen=True)
 class Setting:
     name: str

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection
 
 from kshare.broker.request_error import RequestError
-from kshare.broker.settings import BROKER_SETTINGS
+from kshare.broker.settings import BROKER_SETTINGS, listed
 from kshare.protocol.error_codes import ErrorCode
 
 _MINIMUM = re.compile(r"group\.(share|consumer)\.min\.(.+)")
@@ -43,11 +43,6 @@ def check_together(value: Value) -> None:
     if "classic" not in listed(value(REBALANCE_PROTOCOLS)):
         raise _refusal(f"{REBALANCE_PROTOCOLS}: Disabling the 'classic' protocol is not supported.")
     _check_authorizer(value)
-
-
-def listed(value: str) -> list[str]:
-    """The items of a list setting."""
-    return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def super_users(value: str) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.broker.client_match import parse_match, split_items
+from kshare.broker.client_match import parse_match
 from kshare.broker.request_error import RequestError
+from kshare.broker.settings import listed
 from kshare.protocol.error_codes import ErrorCode
 
 
@@ -15,7 +16,7 @@ def test_patterns_are_read_by_attribute() -> None:
     assert patterns["client_id"].fullmatch("app-1")
     assert not patterns["client_source_port"].fullmatch("8000")
     assert parse_match("") == {}
-    assert split_items("a, b,,") == ["a", "b"]
+    assert listed("a, b,,") == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.groups import Groups
 from kshare.broker.notifiers import Notifier
 from kshare.broker.request_error import RequestError
-from kshare.broker.start_checks import listed
+from kshare.broker.settings import listed
 from kshare.protocol.error_codes import ErrorCode
 
 _FOR_MEMBERS_SINCE = 9

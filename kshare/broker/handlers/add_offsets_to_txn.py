@@ -10,16 +10,12 @@ v4: may return TRANSACTION_ABORTABLE.
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.request_error import RequestError
 from kshare.protocol.messages import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
 async def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxnResponse:
     transactions = call.broker.transactions
-    try:
-        call.require_transaction_coordinator(request.transactional_id)
-        transaction = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
-        transactions.add(transaction, [])
-    except RequestError as refusal:
-        return AddOffsetsToTxnResponse(error_code=refusal.code)
+    call.require_transaction_coordinator(request.transactional_id)
+    transaction = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
+    transactions.add(transaction, [])
     return AddOffsetsToTxnResponse()

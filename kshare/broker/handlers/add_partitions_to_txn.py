@@ -38,14 +38,14 @@ async def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartition
             AddPartitionsToTxnResult(each.transactional_id, _add(each, call)) for each in request.transactions
         ]
         return AddPartitionsToTxnResponse(results_by_transaction=results)
-    one = AddPartitionsToTxnTransaction(
+    only = AddPartitionsToTxnTransaction(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
         False,
         request.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_add(one, call))
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_add(only, call))
 
 
 def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:

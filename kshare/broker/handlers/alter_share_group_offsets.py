@@ -25,14 +25,11 @@ from kshare.protocol.messages.alter_share_group_offsets_response import (
 async def handle(request: AlterShareGroupOffsetsRequest, call: Call) -> AlterShareGroupOffsetsResponse:
     if not call.broker.profile.since_4_2:  # earlier brokers accepted the request and did nothing
         return AlterShareGroupOffsetsResponse()
-    try:
-        call.require(Operation.READ, AclResource.GROUP, request.group_id)
-        if not request.group_id:
-            raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
-        call.require_group_coordinator(request.group_id)
-        group = _idle_group(request, call)
-    except RequestError as refusal:
-        return AlterShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
+    call.require(Operation.READ, AclResource.GROUP, request.group_id)
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    call.require_group_coordinator(request.group_id)
+    group = _idle_group(request, call)
     return AlterShareGroupOffsetsResponse(
         responses=[_alter_topic(group, topic.topic_name, topic.partitions, call) for topic in request.topics]
     )

@@ -13,8 +13,10 @@ from kshare.broker.connection import Call
 from kshare.broker.consumer_groups.consumer_group import JOIN_EPOCH, LEAVE_FOR_NOW, ConsumerHeartbeat
 from kshare.broker.handlers.share_group_heartbeat import WITHOUT_TEXT
 from kshare.broker.request_error import RequestError
-from kshare.broker.start_checks import REBALANCE_PROTOCOLS, listed
+from kshare.broker.settings import listed
+from kshare.broker.start_checks import REBALANCE_PROTOCOLS
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kshare.protocol.messages.consumer_group_heartbeat_request import TopicPartitions as OwnedPartitions
 from kshare.protocol.messages.consumer_group_heartbeat_response import Assignment, TopicPartitions
@@ -99,7 +101,7 @@ def _invalid(reason: str) -> RequestError:
 def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerHeartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return ConsumerHeartbeat(
-        request.member_id or _new_id(call),
+        request.member_id or uuid_text(call.broker.new_uuid()),
         request.member_epoch,
         call.client_id or "",
         call.connection.peer,
@@ -112,12 +114,6 @@ def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerHe
         None if owned is None else _owned(owned),
         lambda name: call.is_authorized(Operation.DESCRIBE, AclResource.TOPIC, name),
     )
-
-
-def _new_id(call: Call) -> str:
-    from kshare.broker.broker import uuid_text
-
-    return uuid_text(call.broker.new_uuid())
 
 
 def _owned(rows: list[OwnedPartitions]) -> frozenset[TopicIdPartition]:

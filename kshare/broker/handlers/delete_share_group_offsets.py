@@ -17,16 +17,13 @@ from kshare.protocol.messages.delete_share_group_offsets_response import (
 
 
 async def handle(request: DeleteShareGroupOffsetsRequest, call: Call) -> DeleteShareGroupOffsetsResponse:
-    try:
-        call.require(Operation.DELETE, AclResource.GROUP, request.group_id)
-        if not request.group_id:
-            raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
-        call.require_group_coordinator(request.group_id)
-        group = call.broker.share_groups.find(request.group_id)
-        if group.members:
-            raise RequestError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
-    except RequestError as refusal:
-        return DeleteShareGroupOffsetsResponse(error_code=refusal.code, error_message=refusal.message)
+    call.require(Operation.DELETE, AclResource.GROUP, request.group_id)
+    if not request.group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    call.require_group_coordinator(request.group_id)
+    group = call.broker.share_groups.find(request.group_id)
+    if group.members:
+        raise RequestError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     rows = [_delete(group, topic.topic_name, call) for topic in request.topics]
     return DeleteShareGroupOffsetsResponse(responses=rows)
 

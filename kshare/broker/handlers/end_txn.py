@@ -11,7 +11,6 @@ v5: each transaction has its own epoch; the response adds ProducerId and Produce
 from __future__ import annotations
 
 from kshare.broker.connection import Call
-from kshare.broker.request_error import RequestError
 from kshare.protocol.messages import EndTxnRequest, EndTxnResponse
 
 _BUMPS_SINCE = 5
@@ -19,13 +18,10 @@ _BUMPS_SINCE = 5
 
 async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     bumps = call.version >= _BUMPS_SINCE
-    try:
-        call.require_transaction_coordinator(request.transactional_id)
-        transaction = call.broker.transactions.end(
-            request.transactional_id, request.producer_id, request.producer_epoch, request.committed, bumps
-        )
-    except RequestError as refusal:
-        return EndTxnResponse(error_code=refusal.code)
+    call.require_transaction_coordinator(request.transactional_id)
+    transaction = call.broker.transactions.end(
+        request.transactional_id, request.producer_id, request.producer_epoch, request.committed, bumps
+    )
     if not bumps:
         return EndTxnResponse()
     return EndTxnResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)

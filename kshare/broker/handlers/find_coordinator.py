@@ -12,13 +12,11 @@ v6: key type 2, for share-partitions.
 
 from __future__ import annotations
 
-import base64
-import binascii
-
 from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.cluster import COORDINATED_BY, GROUP_KEY, SHARE_KEY
 from kshare.broker.connection import Call
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.json_form import uuid_bytes
 from kshare.protocol.messages import FindCoordinatorRequest, FindCoordinatorResponse
 from kshare.protocol.messages.find_coordinator_response import Coordinator
 
@@ -31,13 +29,13 @@ async def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinator
     found = [_find(request.key_type, key, call) for key in keys]
     if call.version >= _BATCHED_SINCE:
         return FindCoordinatorResponse(coordinators=found)
-    (one,) = found
+    (coordinator,) = found
     return FindCoordinatorResponse(
-        error_code=one.error_code,
-        error_message=one.error_message,
-        node_id=one.node_id,
-        host=one.host,
-        port=one.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )
 
 
@@ -72,6 +70,7 @@ def _is_share_key(key: str) -> bool:
         return False
     partition, topic_id, _ = parts
     try:
-        return len(base64.urlsafe_b64decode(topic_id + "==")) == 16 and int(partition) >= 0
-    except (ValueError, binascii.Error):
+        uuid_bytes(topic_id)
+        return int(partition) >= 0
+    except ValueError:
         return False

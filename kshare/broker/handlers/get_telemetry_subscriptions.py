@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from kshare.broker.client_metrics import ACCEPTED_COMPRESSION, ClientIdentity
 from kshare.broker.connection import Call
-from kshare.broker.request_error import RequestError
 from kshare.protocol.messages import GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse
 
 
@@ -15,10 +14,7 @@ async def handle(request: GetTelemetrySubscriptionsRequest, call: Call) -> GetTe
     is_known = any(request.client_instance_id)
     instance_id = request.client_instance_id if is_known else call.broker.new_uuid()
     clients = call.broker.client_metrics
-    try:
-        subscription = clients.subscribe(instance_id, identity(call), call.now)
-    except RequestError as refusal:
-        return GetTelemetrySubscriptionsResponse(error_code=refusal.code)
+    subscription = clients.subscribe(instance_id, identity(call), call.now)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
         subscription_id=subscription.id,

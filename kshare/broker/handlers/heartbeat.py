@@ -18,15 +18,12 @@ from kshare.protocol.messages import HeartbeatRequest, HeartbeatResponse
 
 async def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     groups = call.broker.classic_groups
-    try:
-        check_group_id(request.group_id)
-        call.require_group_coordinator(request.group_id)
-        group = groups.find(request.group_id)
-        member = group.member(request.member_id, request.group_instance_id)
-        group.check_generation(request.generation_id)
-        groups.keep_alive(group, member)
-        if group.state is GroupState.PREPARING:
-            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
-    except RequestError as refusal:
-        return HeartbeatResponse(error_code=refusal.code)
+    check_group_id(request.group_id)
+    call.require_group_coordinator(request.group_id)
+    group = groups.find(request.group_id)
+    member = group.member(request.member_id, request.group_instance_id)
+    group.check_generation(request.generation_id)
+    groups.keep_alive(group, member)
+    if group.state is GroupState.PREPARING:
+        raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
     return HeartbeatResponse()

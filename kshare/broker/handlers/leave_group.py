@@ -10,9 +10,9 @@ v5: the request adds Reason.
 
 from __future__ import annotations
 
+from kshare.broker.classic_groups.group import check_group_id
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
-from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import LeaveGroupRequest, LeaveGroupResponse
 from kshare.protocol.messages.leave_group_request import MemberIdentity
 from kshare.protocol.messages.leave_group_response import MemberResponse
@@ -21,13 +21,11 @@ _SEVERAL_SINCE = 3
 
 
 async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
-    if not request.group_id:
-        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    if not call.coordinates_group(request.group_id):
-        return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    check_group_id(request.group_id)
+    call.require_group_coordinator(request.group_id)
     if call.version < _SEVERAL_SINCE:
-        one = _leave(request.group_id, MemberIdentity(request.member_id), call)
-        return LeaveGroupResponse(error_code=one.error_code)
+        left = _leave(request.group_id, MemberIdentity(request.member_id), call)
+        return LeaveGroupResponse(error_code=left.error_code)
     return LeaveGroupResponse(members=[_leave(request.group_id, each, call) for each in request.members])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.consumer_groups.regexes import check_regex, matching
-from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import Transaction, TransactionState
 from kshare.protocol.messages import ListTransactionsRequest, ListTransactionsResponse
 from kshare.protocol.messages.list_transactions_response import TransactionState as ListedTransaction
@@ -21,10 +20,7 @@ _MOMENTARY = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence", "Dead")
 async def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
     known = {state.value for state in TransactionState} | set(_MOMENTARY)
     unknown = [state for state in request.state_filters if state not in known]
-    try:
-        found = _found(request, call)
-    except RequestError as refusal:
-        return ListTransactionsResponse(error_code=refusal.code)
+    found = _found(request, call)
     rows = [ListedTransaction(each.transactional_id, each.producer_id, each.state) for each in found]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=rows)
 

@@ -19,8 +19,7 @@ from kshare.protocol.messages.offset_delete_response import (
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     groups = call.broker.classic_groups
     consumers = call.broker.consumer_groups
-    if not call.coordinates_group(request.group_id):
-        return OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR)
+    call.require_group_coordinator(request.group_id)
     subscribed: set[str] = set()
     if consumers.has(request.group_id):
         subscribed = consumers.find(request.group_id).topics

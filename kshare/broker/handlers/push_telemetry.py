@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from kshare.broker.connection import Call
 from kshare.broker.handlers.get_telemetry_subscriptions import identity
-from kshare.broker.request_error import RequestError
 from kshare.protocol.messages import PushTelemetryRequest, PushTelemetryResponse
 
 
 async def handle(request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
-    try:
-        call.broker.client_metrics.push(request, identity(call), call.now)
-    except RequestError as refusal:
-        return PushTelemetryResponse(error_code=refusal.code)
+    call.broker.client_metrics.push(request, identity(call), call.now)
     return PushTelemetryResponse()

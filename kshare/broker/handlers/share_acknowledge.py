@@ -27,13 +27,6 @@ _LOCK_MS = "share.record.lock.duration.ms"
 
 
 async def handle(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
-    try:
-        return _acknowledge(request, call)
-    except RequestError as refusal:
-        return ShareAcknowledgeResponse(error_code=refusal.code, error_message=refusal.message)
-
-
-def _acknowledge(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeResponse:
     call.require(Operation.READ, AclResource.GROUP, request.group_id or "")
     if request.group_id is None or not request.member_id:
         raise RequestError(ErrorCode.INVALID_REQUEST, "group id and member id must be set")

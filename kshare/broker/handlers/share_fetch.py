@@ -36,13 +36,6 @@ _LOCK_MS = "share.record.lock.duration.ms"
 
 
 async def handle(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
-    try:
-        return await _fetch(request, call)
-    except RequestError as refusal:
-        return ShareFetchResponse(error_code=refusal.code, error_message=refusal.message)
-
-
-async def _fetch(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     shares = call.broker.shares
     requested = {
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches

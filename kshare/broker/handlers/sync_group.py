@@ -21,28 +21,25 @@ _PROTOCOL_SINCE = 5
 
 async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     groups = call.broker.classic_groups
-    try:
-        check_group_id(request.group_id)
-        call.require_group_coordinator(request.group_id)
-        group = groups.find(request.group_id)
-        member = group.member(request.member_id, request.group_instance_id)
-        for requested, current in (
-            (request.protocol_type, group.protocol_type),
-            (request.protocol_name, group.protocol),
-        ):
-            if requested != current and (requested is not None or call.version >= _PROTOCOL_SINCE):
-                raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        group.check_generation(request.generation_id)
-        groups.keep_alive(group, member)
-        group.sync(member, {each.member_id: bytes(each.assignment) for each in request.assignments})
-        deadline = call.now + group.rebalance_timeout_ms  # later than the end of a leader that doesn't assign
-        while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
-            group.member(request.member_id, request.group_instance_id)
-        if group.state is not GroupState.STABLE:
-            raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
-        group.check_generation(request.generation_id)
-    except RequestError as refusal:
-        return SyncGroupResponse(error_code=refusal.code)
+    check_group_id(request.group_id)
+    call.require_group_coordinator(request.group_id)
+    group = groups.find(request.group_id)
+    member = group.member(request.member_id, request.group_instance_id)
+    for requested, current in (
+        (request.protocol_type, group.protocol_type),
+        (request.protocol_name, group.protocol),
+    ):
+        if requested != current and (requested is not None or call.version >= _PROTOCOL_SINCE):
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    group.check_generation(request.generation_id)
+    groups.keep_alive(group, member)
+    group.sync(member, {each.member_id: bytes(each.assignment) for each in request.assignments})
+    deadline = call.now + group.rebalance_timeout_ms  # later than the end of a leader that doesn't assign
+    while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
+        group.member(request.member_id, request.group_instance_id)
+    if group.state is not GroupState.STABLE:
+        raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
+    group.check_generation(request.generation_id)
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )
