@@ -5,18 +5,16 @@ Decides whether a change is allowed. All nodes have the same broker settings.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from kshare.broker.client_match import parse_match
 from kshare.broker.notifiers import Notifier
+from kshare.broker.offset_reset import OFFSET_RESET, is_offset_reset
 from kshare.broker.request_error import RequestError
 from kshare.broker.server_properties import sort_properties
 from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType, tables
 from kshare.broker.start_checks import check_together
 from kshare.protocol.error_codes import ErrorCode
-
-_DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
 
 
 class Configs:
@@ -103,8 +101,8 @@ class Configs:
                 minimum, maximum = map(self.broker_number, setting.bounds)
                 if not minimum <= int(value) <= maximum:
                     raise setting.refusal(value, f"the broker allows {minimum} to {maximum}")
-            if name == "share.auto.offset.reset":
-                _check_reset(setting, value)
+            if name == OFFSET_RESET and not is_offset_reset(value):
+                raise setting.refusal(value, "must be earliest, latest or by_duration:PnDTnHnMn.nS")
             if resource is Resource.CLIENT_METRICS:
                 _check_client_metrics(name, value)
             if resource is Resource.BROKER and name not in CHANGEABLE:
@@ -155,11 +153,6 @@ def extended(resource: Resource, setting: Setting, current: str, value: str, is_
     if is_append:
         return ",".join([*items, *(each for each in named if each not in items)])
     return ",".join(each for each in items if each not in named)
-
-
-def _check_reset(setting: Setting, value: str) -> None:
-    if value.lower() not in ("earliest", "latest") and not _DURATION.fullmatch(value):
-        raise setting.refusal(value, "must be earliest, latest or by_duration:PnDTnHnMn.nS")
 
 
 def _check_client_metrics(name: str, value: str) -> None:

@@ -144,32 +144,24 @@ class PartitionLog:
         self.on_replaced: Callable[[], None] | None = None
         self._batches: list[StoredBatch] = []
         self._bases: list[int] = []
-        self._start = start_offset
-        self._end = start_offset
+        self.start_offset = start_offset
+        """The first offset that can be read."""
+        self.end_offset = start_offset
+        """The offset of the next record."""
         self.size = 0
 
     # --- bounds
 
     @property
-    def start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._start
-
-    @property
-    def end_offset(self) -> int:
-        """The offset of the next record."""
-        return self._end
-
-    @property
     def high_watermark(self) -> int:
         """The end for `read_uncommitted` readers. Without replicas, it is the log's end."""
-        return self._end
+        return self.end_offset
 
     @property
     def last_stable_offset(self) -> int:
         """The end for `read_committed` readers: the first record of an open transaction, if it isn't deleted."""
         first = self.producers.first_open_offset()
-        return self._end if first is None else min(max(first, self._start), self._end)
+        return self.end_offset if first is None else min(max(first, self.start_offset), self.end_offset)
 
     def readable_end(self, committed_only: bool) -> int:
         return self.last_stable_offset if committed_only else self.high_watermark
@@ -190,7 +182,7 @@ class PartitionLog:
         if duplicate is not None:
             return Appended(duplicate, duplicate + batch.last_offset_delta, -1)
         data = bytearray(records)
-        base = self._end
+        base = self.end_offset
         assign_offset(data, base, leader_epoch)
         append_time = -1
         if self.limits.uses_append_time and not batch.is_control:
@@ -220,7 +212,7 @@ class PartitionLog:
     def _take(self, stored: StoredBatch, batch: Batch) -> None:
         self._batches.append(stored)
         self._bases.append(stored.base_offset)
-        self._end = stored.last_offset + 1
+        self.end_offset = stored.last_offset + 1
         self.size += stored.size
         ended = self.producers.record(batch, stored.base_offset)
         if ended is not None and ended.was_aborted:
@@ -261,10 +253,10 @@ class PartitionLog:
 
     def delete_before(self, offset: int) -> None:
         """Move the start forward, and delete batches that are entirely before it."""
-        if offset <= self._start:
+        if offset <= self.start_offset:
             return
-        self._start = offset
-        self._end = max(self._end, offset)
+        self.start_offset = offset
+        self.end_offset = max(self.end_offset, offset)
         count = bisect_left(self._bases, offset)
         if count and self._batches[count - 1].last_offset >= offset:
             count -= 1
@@ -288,11 +280,11 @@ class PartitionLog:
         count = bisect_left(self._bases, offset)
         lost = self._batches[count:]
         if not lost:
-            return self._end
+            return self.end_offset
         del self._batches[count:], self._bases[count:]
-        self._end = lost[0].base_offset
+        self.end_offset = lost[0].base_offset
         self.size -= sum(batch.size for batch in lost)
-        self.aborted = [each for each in self.aborted if each.last_offset < self._end]
+        self.aborted = [each for each in self.aborted if each.last_offset < self.end_offset]
         writers = {batch.producer_id for batch in lost}
         self.producers.forget(writers)
         for batch in self._batches:
@@ -300,7 +292,7 @@ class PartitionLog:
                 self.producers.record(batch.decode(), batch.base_offset)
         if self.on_replaced is not None:
             self.on_replaced()
-        return self._end
+        return self.end_offset
 
     def replace_batches(self, kept: list[StoredBatch]) -> None:
         """Replace all batches after compaction. They ascend. The log's start and end offset don't change."""
@@ -317,7 +309,7 @@ class PartitionLog:
 
     def read(self, offset: int, max_bytes: int, end: int | None = None) -> LogSlice:
         """Whole batches from the one with `offset`, up to `max_bytes` (but at least one), before `end`."""
-        end = self._end if end is None else min(end, self._end)
+        end = self.end_offset if end is None else min(end, self.end_offset)
         span = LogSlice()
         for batch in self.batches_from(offset):
             if batch.base_offset >= end or (span.batches and span.size + batch.size > max_bytes):
@@ -336,17 +328,17 @@ class PartitionLog:
 
     def first_from(self, time: int) -> tuple[int, int] | None:
         """Timestamp and offset of the first record that isn't older than `time`."""
-        for batch in self.batches_from(self._start):
+        for batch in self.batches_from(self.start_offset):
             if batch.max_timestamp >= time and not batch.is_control:
                 for record in batch.decode():
-                    if record.timestamp >= time and record.offset >= self._start:
+                    if record.timestamp >= time and record.offset >= self.start_offset:
                         return record.timestamp, record.offset
         return None
 
     def largest_timestamp(self) -> tuple[int, int]:
         """The largest timestamp and the first offset with it; (-1, -1) for an empty log."""
         best: StoredBatch | None = None
-        for batch in self.batches_from(self._start):
+        for batch in self.batches_from(self.start_offset):
             if not batch.is_control and (best is None or batch.max_timestamp > best.max_timestamp):
                 best = batch
         return (-1, -1) if best is None else (self.first_from(best.max_timestamp) or (-1, -1))
@@ -366,4 +358,4 @@ class PartitionLog:
             if batch.leader_epoch > epoch:
                 return (found, batch.base_offset) if found >= 0 else (-1, -1)
             found, end = batch.leader_epoch, batch.last_offset + 1
-        return (found, self._end) if end >= 0 else (-1, -1)
+        return (found, self.end_offset) if end >= 0 else (-1, -1)

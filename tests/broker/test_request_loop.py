@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kshare.broker.cluster_server import NodeServer
 from kshare.broker.handlers import handler_for
 from kshare.broker.profiles import profile
-from kshare.broker.server import NodeServer
 from kshare.protocol import messages
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.error_codes import ErrorCode
@@ -221,4 +221,4 @@ def test_produce_without_acks_gets_no_response(broker: Broker) -> None:
 def _servers(broker: Broker) -> list[NodeServer]:
     running = broker._running
     assert running is not None
-    return [server for server, _, _ in running._servers.values()]
+    return list(running._servers.values())

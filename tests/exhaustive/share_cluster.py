@@ -10,10 +10,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.broker.shares.acknowledging import read_ranges
 from kshare.broker.shares.delivery import GroupLimits, RecordState
 from kshare.broker.shares.sessions import CLOSE, OPEN, ShareSessions
-from kshare.broker.shares.share_partition import Change, SharePartition, StateBatch
+from kshare.broker.shares.share_partition import Change, SharePartition
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchRequest, ShareFetchResponse
 from kshare.protocol.messages import share_acknowledge_response as acknowledged

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.broker.shares.acquiring import (
     AcquiredRecords,
     BatchBounds,
@@ -39,16 +40,6 @@ class AckRange:
 
     def kind_of(self, offset: int) -> AcknowledgeType:
         return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
-
-
-@dataclass(slots=True, frozen=True)
-class StateBatch:
-    """Consecutive records in the same state, as the share coordinator stores them."""
-
-    first: int
-    last: int
-    state: RecordState
-    count: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -118,8 +109,7 @@ class SharePartition:
                 continue
             if first > self.window.end:
                 self.window.add(InFlightBatch(self.window.end, first - 1, Delivery()))
-            state = RecordState.AVAILABLE if row.state is RecordState.ACQUIRED else row.state
-            self.window.add(InFlightBatch(first, row.last, Delivery(state, row.count)))
+            self.window.add(InFlightBatch(first, row.last, Delivery(_restored(row.state), row.deliveries)))
         self.window.advance()
 
     @property
@@ -291,6 +281,13 @@ class SharePartition:
             for first, _, delivery in batch.runs():
                 if first < end and delivery.state is RecordState.AVAILABLE:
                     delivery.settle(RecordState.ARCHIVED)
+
+
+def _restored(state: int) -> RecordState:
+    """What was acquired is available again. States that kshare doesn't know are final."""
+    if state == RecordState.ACQUIRED:
+        return RecordState.AVAILABLE
+    return RecordState(state) if state in RecordState._value2member_map_ else RecordState.ARCHIVED
 
 
 def _is_over(delivery: Delivery, now: int) -> bool:

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 
 from kshare.broker.clock import Timer
 from kshare.broker.cluster import Partition
-from kshare.broker.log import StoredBatch
+from kshare.broker.log import StoredBatch, is_aborted
 from kshare.broker.notifiers import WakeOne
+from kshare.broker.offset_reset import OFFSET_RESET, initial_start_offset
 from kshare.broker.request_error import RequestError
 from kshare.broker.share_state.share_state import UNKNOWN_START, StateUpdate
-from kshare.broker.share_state.state_batches import StateBatch
 from kshare.broker.shares.acquiring import AcquiredRecords
-from kshare.broker.shares.delivery import GroupLimits, RecordState
-from kshare.broker.shares.offset_reset import initial_start_offset
+from kshare.broker.shares.delivery import GroupLimits
 from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
-from kshare.broker.shares.share_partition import StateBatch as KnownBatch
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 
@@ -81,11 +79,9 @@ class SharePartitionLeader:
         self.state_epoch = stored.state_epoch
         start = stored.start
         if start == UNKNOWN_START:
-            start = initial_start_offset(parts.configs, group, partition.log, parts.clock.now())
-        self.shared = SharePartition(
-            max(start, 0),
-            [KnownBatch(b.first, b.last, _state(b.state), b.deliveries) for b in stored.batches],
-        )
+            reset = parts.configs.group(group, OFFSET_RESET)
+            start = initial_start_offset(reset, partition.log, parts.clock.now())
+        self.shared = SharePartition(max(start, 0), stored.batches)
         partition.log.appended.listen(self.offer)
 
     # --- the group's configuration
@@ -185,13 +181,7 @@ class SharePartitionLeader:
         archived = [
             (batch.base_offset, batch.last_offset)
             for batch in batches
-            if batch.is_transactional
-            and not batch.is_control
-            and any(
-                each.producer_id == batch.producer_id
-                and each.first_offset <= batch.base_offset <= each.last_offset
-                for each in aborted
-            )
+            if not batch.is_control and is_aborted(batch, aborted)
         ]
         if not archived:
             return acquired
@@ -253,14 +243,14 @@ class SharePartitionLeader:
         self.offer()
 
     def _write(self, change: Change) -> None:
-        window, rows = self.shared.window, change.batches
-        newly_settled = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
+        window = self.shared.window
+        newly_settled = sum(last - first + 1 for (first, last, _), state in change.settled if state.is_final)
         update = StateUpdate(
             self.state_epoch,
             self._leader_epoch,
             window.start,
             window.settled_count() + newly_settled,
-            tuple(StateBatch(row.first, row.last, row.state, row.count) for row in rows),
+            tuple(change.batches),
         )
         try:
             self._parts.states.write(self.key, update)
@@ -294,10 +284,6 @@ class SharePartitionLeader:
 
 def _as_client_error(refusal: RequestError) -> RequestError:
     return RequestError(_AFTER_WRITE.get(refusal.code, refusal.code), refusal.message)
-
-
-def _state(number: int) -> RecordState:
-    return RecordState(number) if number in RecordState._value2member_map_ else RecordState.ARCHIVED
 
 
 def _without(acquired: AcquiredRecords, excluded: Sequence[tuple[int, int]]) -> list[AcquiredRecords]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.broker.shares.delivery import ArchiveCause, GroupLimits, RecordState
-from kshare.broker.shares.share_partition import AckRange, ArchivedRange, Change, SharePartition, StateBatch
+from kshare.broker.shares.share_partition import AckRange, ArchivedRange, Change, SharePartition
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 

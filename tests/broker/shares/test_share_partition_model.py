@@ -15,8 +15,9 @@ from hypothesis.stateful import (
 )
 
 from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.state_batches import StateBatch
 from kshare.broker.shares.delivery import GroupLimits, RecordState
-from kshare.broker.shares.share_partition import AckRange, Change, SharePartition, StateBatch
+from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
 from kshare.protocol.acknowledge_types import AcknowledgeType
 
 MEMBERS = strategies.sampled_from(["one", "two", "three"])
