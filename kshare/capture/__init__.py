@@ -6,7 +6,7 @@ if a capture begins in the middle of a connection, callers have to find out whic
 
 from __future__ import annotations
 
-from .capture_error import CaptureError
+from .packet import CaptureError
 from .reader import CaptureReader, is_capture
 from .segments import UnreadPacketError, segment_of
 from .streams import Streams

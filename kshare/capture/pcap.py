@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from .capture_error import CaptureError
-from .packet import MAX_PACKET_BYTES, Packet
+from .packet import MAX_PACKET_BYTES, CaptureError, Packet
 
 _FILE_HEADER = 24
 _PACKET_HEADER = 16

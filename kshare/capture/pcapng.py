@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .capture_error import CaptureError
-from .packet import MAX_PACKET_BYTES, Packet
+from .packet import MAX_PACKET_BYTES, CaptureError, Packet
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 """The same in both byte orders."""

@@ -6,29 +6,18 @@ Recognizes the format by the first four bytes. Doesn't look into packets.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
-from . import pcap, pcapng
-from .capture_error import CaptureError
-from .packet import Packet
+from .packet import CaptureError, Packet
+from .pcap import MAGICS, PcapFile
+from .pcapng import PCAPNG_MAGIC, PcapngFile
 
 _MAGIC_BYTES = 4
 
 
-class _Format(Protocol):
-    def packets(self, data: memoryview) -> Iterator[Packet]:
-        """Whole packets from the beginning of `data`."""
-        ...
-
-    @property
-    def consumed(self) -> int:
-        """How many of the bytes were used by the packets of the last call."""
-        ...
-
-
 def is_capture(head: bytes | memoryview) -> bool:
     """Whether a file that begins so is a capture."""
-    return bytes(head[:_MAGIC_BYTES]) in pcap.MAGICS or bytes(head[:_MAGIC_BYTES]) == pcapng.PCAPNG_MAGIC
+    magic = bytes(head[:_MAGIC_BYTES])
+    return magic in MAGICS or magic == PCAPNG_MAGIC
 
 
 class CaptureReader:
@@ -37,7 +26,7 @@ class CaptureReader:
     def __init__(self) -> None:
         self._rest = b""
         self._position = 0
-        self._format: _Format | None = None
+        self._format: PcapFile | PcapngFile | None = None
 
     def feed(self, chunk: bytes) -> Iterator[Packet]:
         """Returns the packets that `chunk` completes, as views of it. Raises CaptureError if this isn't a capture."""
@@ -62,11 +51,11 @@ class CaptureReader:
             raise CaptureError(self._position, f"{reason}, {present}")
 
 
-def _format_of(data: bytes) -> _Format:
-    if data[:_MAGIC_BYTES] == pcapng.PCAPNG_MAGIC:
-        return pcapng.PcapngFile()
-    if data[:_MAGIC_BYTES] in pcap.MAGICS:
-        return pcap.PcapFile()
+def _format_of(data: bytes) -> PcapFile | PcapngFile:
+    if data[:_MAGIC_BYTES] == PCAPNG_MAGIC:
+        return PcapngFile()
+    if data[:_MAGIC_BYTES] in MAGICS:
+        return PcapFile()
     raise CaptureError(
         0, f"not a capture file: it begins with {data[:_MAGIC_BYTES].hex(' ')}, neither pcap nor pcapng"
     )

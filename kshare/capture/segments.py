@@ -70,23 +70,19 @@ _tcp = struct.Struct(">HHIIBB").unpack_from
 
 
 def _ethernet(data: memoryview) -> Segment | None:
-    return _by_ethernet_type(data, 12)
+    return _by_ethernet_type(data, 12, 14)
 
 
 def _cooked(data: memoryview) -> Segment | None:
-    return _by_ethernet_type(data, 14)
+    return _by_ethernet_type(data, 14, 16)
 
 
 def _cooked_2(data: memoryview) -> Segment | None:
-    return _by_number(_two_bytes(data)[0], data, 20)
+    return _by_ethernet_type(data, 0, 20)
 
 
-def _by_ethernet_type(data: memoryview, at: int) -> Segment | None:
-    (number,) = _two_bytes(data, at)
-    return _by_number(number, data, at + 2)
-
-
-def _by_number(number: int, data: memoryview, at: int) -> Segment | None:
+def _by_ethernet_type(data: memoryview, type_at: int, at: int) -> Segment | None:
+    (number,) = _two_bytes(data, type_at)
     while number in _VLANS:
         (number,) = _two_bytes(data, at + 2)
         at += 4

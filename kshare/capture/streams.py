@@ -43,7 +43,8 @@ class Streams:
         self, key: _Key, found: tuple[TcpConnection, int] | None, segment: Segment, time: float
     ) -> Iterator[TcpEvent]:
         if found is not None and found[0].is_other(found[1], segment):
-            yield from self._close(key, found[0], time)
+            yield from found[0].end(time)
+            self._forget(key, found[0])
             found = None
         if found is None:
             if not (segment.payload or segment.flags & SYN) or segment.flags & RST:
@@ -69,16 +70,12 @@ class Streams:
         self._links[key[::-1]] = link, 1
         return link, 0
 
-    def _close(self, key: _Key, link: TcpConnection, time: float) -> Iterator[TcpEvent]:
-        yield from link.end(time)
-        self._forget(key, link)
-
     def _remember(self, key: _Key, link: TcpConnection) -> None:
         self._ended.append((key, link))
         if len(self._ended) > _REMEMBERED:
             self._forget(*self._ended.popleft())
 
     def _forget(self, key: _Key, link: TcpConnection) -> None:
-        for one in (key, key[::-1]):
-            if one in self._links and self._links[one][0] is link:
-                del self._links[one]
+        for end in (key, key[::-1]):
+            if end in self._links and self._links[end][0] is link:
+                del self._links[end]

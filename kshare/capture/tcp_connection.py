@@ -122,9 +122,7 @@ class TcpConnection:
         """Report what can be reported, and skip gaps that were waited for too long."""
         while not self.is_over:
             side = self._ready()
-            if side is None:
-                side = self._overdue()
-            if side is None:
+            if side is None and (side := self._overdue()) is None:
                 return
             yield from self._advance(side, time)
 

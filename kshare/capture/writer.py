@@ -86,10 +86,10 @@ class WrittenConnection:
         self._write([first.packet(RST | ACK, second.sequence)], time)
 
     def _send(self, source: Direction, target: Direction, data: bytes | memoryview, time: float) -> None:
-        packets = []
-        for at in range(0, len(data), _MOST_PAYLOAD):
-            payload = data[at : at + _MOST_PAYLOAD]
-            packets.append(source.packet(ACK | PSH, target.sequence, payload))
+        packets = [
+            source.packet(ACK | PSH, target.sequence, data[at : at + _MOST_PAYLOAD])
+            for at in range(0, len(data), _MOST_PAYLOAD)
+        ]
         if packets:
             packets.append(target.packet(ACK, source.sequence))
             self._write(packets, time)

@@ -18,7 +18,14 @@ from collections.abc import Callable, Iterator
 import cramjam
 
 from kshare.errors import DecodeError
-from kshare.protocol.compression_bounds import lz4_bound, plain_lz4_blocks, snappy_bound, zstd_bound
+from kshare.protocol.compression_bounds import (
+    LZ4_STORED,
+    XERIAL_MAGIC,
+    lz4_bound,
+    plain_lz4_blocks,
+    snappy_bound,
+    zstd_bound,
+)
 
 __all__ = ["DECOMPRESSED_LIMIT", "Compression", "SectionTooLarge", "compress", "decompress"]
 
@@ -28,14 +35,12 @@ DecompressInto = Callable[[memoryview, bytearray], int]
 DECOMPRESSED_LIMIT = 128 * 1024 * 1024
 """The default limit for one section: far above a broker's usual batches of 1 MiB."""
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+_XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK = 32 * 1024
 _LZ4_BLOCK = 64 * 1024
 # Version 1, independent blocks of 64 KiB, no checksums: Java's reader refuses blocks that depend on earlier ones.
 # The last byte is the checksum of the two before it, so it is constant, too.
 _LZ4_HEADER = b"\x04\x22\x4d\x18\x60\x40\x82"
-_LZ4_STORED = 0x80000000
 _LZ4_PLAIN_FRAMES = {
     _LZ4_HEADER: _LZ4_BLOCK,
     b"\x04\x22\x4d\x18\x60\x50\xfb": 256 * 1024,
@@ -124,7 +129,7 @@ def _decompress_gzip(view: memoryview, limit: int) -> memoryview:
 
 
 def _decompress_snappy(view: memoryview, limit: int) -> memoryview:
-    is_xerial = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
+    is_xerial = view[: len(XERIAL_MAGIC)] == XERIAL_MAGIC
     # The blocks are read twice and not kept in a list: a hostile stream may consist of very many tiny blocks.
     total = sum(map(snappy_bound, _xerial_blocks(view))) if is_xerial else snappy_bound(view)
     if total > limit:
@@ -141,7 +146,7 @@ def _decompress_snappy(view: memoryview, limit: int) -> memoryview:
 def _xerial_blocks(view: memoryview) -> Iterator[memoryview]:
     position = 0
     while position < len(view):
-        if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+        if view[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:
             # Streams may be concatenated: each begins with the header.
             position += len(_XERIAL_HEADER)
             if position > len(view):
@@ -211,6 +216,6 @@ def _compress_lz4(data: Buffer) -> bytes:
             out += len(block).to_bytes(4, "little")
             out += block
         else:
-            out += (len(plain) | _LZ4_STORED).to_bytes(4, "little")
+            out += (len(plain) | LZ4_STORED).to_bytes(4, "little")
             out += plain
     return bytes(out + bytes(4))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 _UINT32 = struct.Struct("<I")
 _LZ4_MAGIC = 0x184D2204
-_LZ4_STORED = 0x80000000
+LZ4_STORED = 0x80000000
 _ZSTD_MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
 _SKIPPABLE_MASK = 0xFFFFFFF0
@@ -23,7 +23,7 @@ _LZ4_GROWTH = 255
 _ZSTD_MAX_BLOCK = 128 * 1024
 _GZIP_GROWTH = 1032
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
 
 _BoundOf = Callable[[memoryview, int], tuple[int, int]]
 """Takes the position after a frame's magic number; returns the frame's bound and its end."""
@@ -76,8 +76,8 @@ def _lz4_frame(view: memoryview, position: int) -> tuple[int, int]:
     block_checksum = 4 if flags & 0x10 else 0
     bound = 0
     while size := _uint32(view, position):
-        stored = size & _LZ4_STORED
-        size &= ~_LZ4_STORED
+        stored = size & LZ4_STORED
+        size &= ~LZ4_STORED
         bound += size if stored else min(block_limit, size * _LZ4_GROWTH)
         position += 4 + size + block_checksum
     return bound, position + 4 + (4 if flags & 0x04 else 0)
@@ -92,8 +92,8 @@ def plain_lz4_blocks(view: memoryview, header: bytes) -> Iterator[tuple[memoryvi
         position += len(header)
         while size := _uint32(view, position):
             start = position + 4
-            position = start + (size & ~_LZ4_STORED)
-            yield view[start:position], size >= _LZ4_STORED
+            position = start + (size & ~LZ4_STORED)
+            yield view[start:position], size >= LZ4_STORED
         position += 4
 
 
@@ -129,7 +129,7 @@ def decompressed_bound(codec: int, view: memoryview) -> int:
         if codec == _GZIP:
             return len(view) * _GZIP_GROWTH
         if codec == _SNAPPY:
-            is_xerial = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
+            is_xerial = view[: len(XERIAL_MAGIC)] == XERIAL_MAGIC
             return len(view) * _SNAPPY_GROWTH if is_xerial else snappy_bound(view)
         if codec == _LZ4:
             return lz4_bound(view)

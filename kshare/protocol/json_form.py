@@ -11,8 +11,8 @@ import binascii
 from typing import Any, TypeVar
 
 from kshare.errors import EncodeError
-from kshare.protocol.message import Message
-from kshare.protocol.spec import Spec, specs_of, struct_named
+from kshare.protocol.message import Message, version_problem
+from kshare.protocol.spec import Spec, joined, specs_of, struct_named
 from kshare.protocol.values import problem
 from kshare.wording import suggestion
 
@@ -37,9 +37,8 @@ def uuid_bytes(text: str) -> bytes:
 
 def to_json(message: Message, version: int) -> dict[str, Any]:
     """Converts a message. Raises EncodeError, as encoding does, if a field isn't in the version."""
-    first, last = message.VERSIONS
-    if not first <= version <= last:
-        raise EncodeError("", f"{message.NAME} has no version {version}: it has {first} to {last}")
+    if reason := version_problem(type(message), version):
+        raise EncodeError("", reason)
     return _struct_json(message, version, "")
 
 
@@ -49,7 +48,7 @@ def _struct_json(value: Any, version: int, path: str) -> dict[str, Any]:
     form: dict[str, Any] = {}
     for spec in specs_of(cls):
         item = getattr(value, spec.attribute)
-        where = _join(path, spec.json_name)
+        where = joined(path, spec.json_name)
         is_default = item == getattr(fresh, spec.attribute)
         if not spec.is_in(version):
             if not spec.is_ignorable and not is_default:
@@ -66,7 +65,7 @@ def _value_json(spec: Spec, item: Any, version: int, where: str) -> Any:
         if spec.type == "[]int8":
             return [value - 256 if value > 127 else value for value in item]
         element = spec._replace(type=spec.element)
-        return [_value_json(element, one, version, f"{where}[{i}]") for i, one in enumerate(item)]
+        return [_value_json(element, value, version, f"{where}[{i}]") for i, value in enumerate(item)]
     if spec.type[0].isupper():
         return _struct_json(item, version, where)
     if spec.type == "uuid":
@@ -81,9 +80,8 @@ def _value_json(spec: Spec, item: Any, version: int, where: str) -> Any:
 
 def from_json(cls: type[MessageT], version: int, form: Any) -> MessageT:
     """Converts a JSON object. Missing fields get their default; fields that the version doesn't have are refused."""
-    first, last = cls.VERSIONS
-    if not first <= version <= last:
-        raise EncodeError("", f"{cls.NAME} has no version {version}: it has {first} to {last}")
+    if reason := version_problem(cls, version):
+        raise EncodeError("", reason)
     message = _struct_value(cls, version, form, "")
     assert isinstance(message, cls)
     return message
@@ -96,9 +94,9 @@ def _struct_value(cls: type[Any], version: int, form: Any, path: str) -> Any:
     values = {}
     for name, item in form.items():
         if name not in specs:
-            raise EncodeError(_join(path, name), _no_such_field(cls, name, list(specs), version))
+            raise EncodeError(joined(path, name), _no_such_field(cls, name, list(specs), version))
         spec = specs[name]
-        values[spec.attribute] = _value(cls, spec, version, item, _join(path, name))
+        values[spec.attribute] = _value(cls, spec, version, item, joined(path, name))
     return cls(**values)
 
 
@@ -118,7 +116,7 @@ def _value(owner: type[Any], spec: Spec, version: int, item: Any, where: str) ->
         if not isinstance(item, list):
             raise EncodeError(where, f"must be a list, not {type(item).__name__}")
         element = spec._replace(type=spec.element, nullable=None)
-        values = [_value(owner, element, version, one, f"{where}[{i}]") for i, one in enumerate(item)]
+        values = [_value(owner, element, version, part, f"{where}[{i}]") for i, part in enumerate(item)]
         return bytes(value & 0xFF for value in values) if spec.type == "[]int8" else values
     inner = struct_named(owner, spec.type)
     if inner:
@@ -140,7 +138,3 @@ def _from_text(type_name: str, item: Any, where: str) -> Any:
         return uuid_bytes(item) if type_name == "uuid" else base64.b64decode(item, validate=True)
     except (ValueError, binascii.Error) as error:
         raise EncodeError(where, str(error)) from None
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

@@ -45,8 +45,7 @@ class Message:
 
     def append_to(self, out: bytearray, version: int) -> None:
         """Like `encode`, but appends to `out`. After an error `out` is unchanged."""
-        check = _version_problem(type(self), version)
-        if check:
+        if check := version_problem(type(self), version):
             raise EncodeError("", check)
         start = len(out)
         try:
@@ -68,8 +67,7 @@ class Message:
     @classmethod
     def decode_prefix(cls, data: Buffer, version: int, start: int = 0) -> tuple[Self, int]:
         """Decodes the message that begins at `start`; also returns where it ends."""
-        check = _version_problem(cls, version)
-        if check:
+        if check := version_problem(cls, version):
             raise DecodeError("", start, check)
         try:
             return cls.decode_from(data, start, version)
@@ -79,7 +77,8 @@ class Message:
             raise explain_decode(cls, data, start, version, error) from None
 
 
-def _version_problem(cls: type[Message], version: int) -> str | None:
+def version_problem(cls: type[Message], version: int) -> str | None:
+    """Why the message can't be in this version; None if it can."""
     first, last = cls.VERSIONS
     if first <= version <= last:
         return None

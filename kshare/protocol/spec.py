@@ -51,3 +51,8 @@ def specs_of(cls: type[Any]) -> tuple[Spec, ...]:
 def struct_named(owner: type[Any], name: str) -> type[Any] | None:
     """The generated class of a field's type, which is in its owner's module; None for primitive types."""
     return getattr(sys.modules[owner.__module__], name, None) if name[0].isupper() else None
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a field, in the struct at this path."""
+    return f"{path}.{name}" if path else name

@@ -5,11 +5,12 @@ Decides what is shown of each API. Each part of a line has a kind, by which the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from kshare.protocol.error_codes import error_name
+from kshare.protocol.message import Message
 from kshare.protocol.messages.api_versions_request import ApiVersionsRequest
 from kshare.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from kshare.protocol.messages.find_coordinator_response import FindCoordinatorResponse
@@ -52,9 +53,8 @@ def exchange_line(
     if not exchange.is_token and exchange.api_key >= 0:
         parts.append((f" v{exchange.version}", "faint"))
     details = _share_parts(share, names) if share else _other_parts(exchange, mentioned)
-    for one in details + _ending(exchange, share, mentioned, names):
-        parts.append(_GAP)
-        parts.append(one)
+    for detail in details + _ending(exchange, share, mentioned, names):
+        parts += [_GAP, detail]
     return parts
 
 
@@ -141,10 +141,19 @@ def _more(found: Sized) -> str:
 
 
 def _other_parts(exchange: Exchange, mentioned: Mentions) -> ExchangeLine:
-    describe = _DESCRIBE.get(type(exchange.request))
-    if describe:
-        return [(text, "plain") for text in describe(exchange) if text]
-    texts = [", ".join(sorted(mentioned.groups)), _limited_names(mentioned.topics)]
+    match exchange.request:
+        case ShareGroupHeartbeatRequest() as heartbeat:
+            texts = _heartbeat(heartbeat, exchange.response)
+        case FindCoordinatorRequest() as search:
+            texts = _coordinator(search, exchange.response)
+        case ApiVersionsRequest() as client:
+            texts = [f"{client.client_software_name} {client.client_software_version}".strip()]
+        case SaslHandshakeRequest() as handshake:
+            texts = [handshake.mechanism]
+        case ProduceRequest() as produced:
+            texts = _produce(produced)
+        case _:
+            texts = [", ".join(sorted(mentioned.groups)), _limited_names(mentioned.topics)]
     return [(text, "plain") for text in texts if text]
 
 
@@ -154,12 +163,9 @@ def _limited_names(names: Iterable[str]) -> str:
     return ", ".join(found[:_MOST_PARTITIONS]) + more
 
 
-def _heartbeat(exchange: Exchange) -> list[str]:
-    request = exchange.request
-    assert isinstance(request, ShareGroupHeartbeatRequest)
+def _heartbeat(request: ShareGroupHeartbeatRequest, response: Message | None) -> list[str]:
     word = {0: "joins", -1: "leaves"}.get(request.member_epoch, f"epoch {request.member_epoch}")
     texts = [request.group_id, word]
-    response = exchange.response
     if isinstance(response, ShareGroupHeartbeatResponse):
         if response.member_epoch not in (request.member_epoch, 0):
             texts.append(f"now epoch {response.member_epoch}")
@@ -169,44 +175,18 @@ def _heartbeat(exchange: Exchange) -> list[str]:
     return texts
 
 
-def _coordinator(exchange: Exchange) -> list[str]:
-    request, response = exchange.request, exchange.response
-    assert isinstance(request, FindCoordinatorRequest)
-    keys = request.coordinator_keys or [request.key]
-    texts = [_limited_names(keys)]
+def _coordinator(request: FindCoordinatorRequest, response: Message | None) -> list[str]:
+    texts = [_limited_names(request.coordinator_keys or [request.key])]
     if isinstance(response, FindCoordinatorResponse):
         nodes = [coordinator.node_id for coordinator in response.coordinators] or [response.node_id]
         texts += [f"is at node {node}" for node in dict.fromkeys(nodes) if node >= 0]
     return texts
 
 
-def _versions(exchange: Exchange) -> list[str]:
-    request = exchange.request
-    assert isinstance(request, ApiVersionsRequest)
-    return [f"{request.client_software_name} {request.client_software_version}".strip()]
-
-
-def _handshake(exchange: Exchange) -> list[str]:
-    request = exchange.request
-    assert isinstance(request, SaslHandshakeRequest)
-    return [request.mechanism]
-
-
-def _produce(exchange: Exchange) -> list[str]:
-    request = exchange.request
-    assert isinstance(request, ProduceRequest)
-    size = sum(len(one.records or b"") for topic in request.topic_data for one in topic.partition_data)
+def _produce(request: ProduceRequest) -> list[str]:
+    size = sum(len(data.records or b"") for topic in request.topic_data for data in topic.partition_data)
     topics = _limited_names({topic.name for topic in request.topic_data if topic.name})
     return [topics, f"{size} bytes of records", f"acks={request.acks}"]
-
-
-_DESCRIBE: dict[type[Any], Callable[[Exchange], list[str]]] = {
-    ShareGroupHeartbeatRequest: _heartbeat,
-    FindCoordinatorRequest: _coordinator,
-    ApiVersionsRequest: _versions,
-    SaslHandshakeRequest: _handshake,
-    ProduceRequest: _produce,
-}
 
 
 # --- how it ended

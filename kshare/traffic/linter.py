@@ -5,7 +5,7 @@ The first of a kind is reported at once, then the tenth, the hundredth and so on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from kshare.traffic.exchange import Exchange
 from kshare.traffic.findings import Finding, LinterRule, Violation, Violations
@@ -46,20 +46,12 @@ class Linter:
         ]
 
     def heartbeat_event(self, heartbeat_event: HeartbeatEvent) -> list[Finding]:
-        time = heartbeat_event.exchange.ended_at
-        return [
-            finding
-            for rule in self._heartbeat_rules
-            for finding in self._findings(rule, rule.on_heartbeat(heartbeat_event), time)
-        ]
+        broken = ((rule, rule.on_heartbeat(heartbeat_event)) for rule in self._heartbeat_rules)
+        return self._findings(broken, heartbeat_event.exchange.ended_at)
 
     def surplus(self, exchange: Exchange) -> list[Finding]:
-        time = exchange.ended_at
-        return [
-            finding
-            for rule in self._rules
-            for finding in self._findings(rule, rule.on_surplus(exchange), time)
-        ]
+        broken = ((rule, rule.on_surplus(exchange)) for rule in self._rules)
+        return self._findings(broken, exchange.ended_at)
 
     def time(self, now: float) -> list[Finding]:
         """Returns findings that depend on time alone."""
@@ -69,31 +61,27 @@ class Linter:
         return self._check_time(now)
 
     def closed(self, number: int, now: float) -> list[Finding]:
-        return [
-            finding
+        broken = (
+            (rule, rule.on_closed(member, session, now))
             for member, session in self._tracker.connection_closed(number)
             for rule in self._rules
-            for finding in self._findings(rule, rule.on_closed(member, session, now), now)
-        ]
+        )
+        return self._findings(broken, now)
 
     def finish(self, now: float) -> list[Finding]:
-        return self._check_time(now) + [
-            finding
-            for rule in self._rules
-            for finding in self._findings(rule, rule.on_finish(self._tracker, now), now)
-        ]
+        broken = ((rule, rule.on_finish(self._tracker, now)) for rule in self._rules)
+        return self._check_time(now) + self._findings(broken, now)
 
     def _check_time(self, now: float) -> list[Finding]:
+        return self._findings(((rule, rule.on_time(self._tracker, now)) for rule in self._rules), now)
+
+    def _findings(self, broken: Iterable[tuple[LinterRule, Violations]], time: float) -> list[Finding]:
         return [
             finding
-            for rule in self._rules
-            for finding in self._findings(rule, rule.on_time(self._tracker, now), now)
+            for rule, violations in broken
+            for violation in violations
+            if (finding := self._count(rule, violation, time))
         ]
-
-    def _findings(self, rule: LinterRule, violations: Violations, time: float) -> Iterator[Finding]:
-        for violation in violations:
-            if finding := self._count(rule, violation, time):
-                yield finding
 
     def _count(self, rule: LinterRule, violation: Violation, time: float) -> Finding | None:
         member = violation.member

@@ -65,16 +65,15 @@ class Names:
                         self._named.add(topic.topic_id)
         match exchange.response:
             case MetadataResponse() as metadata:
-                for one in metadata.brokers:
-                    self._nodes[_address(one.host, one.port)] = one.node_id
+                for node in metadata.brokers:
+                    self._learn_node(node.node_id, node.host, node.port)
             case DescribeClusterResponse() as described:
                 for broker in described.brokers:
-                    self._nodes[_address(broker.host, broker.port)] = broker.broker_id
+                    self._learn_node(broker.broker_id, broker.host, broker.port)
             case FindCoordinatorResponse() as found:
                 for coordinator in found.coordinators:
                     if coordinator.node_id >= 0 and coordinator.host:
-                        self._nodes[_address(coordinator.host, coordinator.port)] = coordinator.node_id
+                        self._learn_node(coordinator.node_id, coordinator.host, coordinator.port)
 
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    def _learn_node(self, number: int, host: str, port: int) -> None:
+        self._nodes[f"[{host}]:{port}" if ":" in host else f"{host}:{port}"] = number

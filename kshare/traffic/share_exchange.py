@@ -99,15 +99,21 @@ class ShareExchange:
 def share_exchange_of(exchange: Exchange) -> ShareExchange | None:
     """None for requests that don't belong to a share session."""
     request = exchange.request
-    if isinstance(request, ShareFetchRequest):
-        share = _begin(exchange, request, request)
-        share.forgotten = [
-            (topic.topic_id, number) for topic in request.forgotten_topics_data for number in topic.partitions
-        ]
-    elif isinstance(request, ShareAcknowledgeRequest):
-        share = _begin(exchange, request, None)
-    else:
+    if not isinstance(request, ShareFetchRequest | ShareAcknowledgeRequest):
         return None
+    fetch = request if isinstance(request, ShareFetchRequest) else None
+    share = ShareExchange(
+        exchange,
+        request.group_id or "",
+        request.member_id or "",
+        request.share_session_epoch,
+        request.is_renew_ack,
+        fetch,
+    )
+    if fetch:
+        share.forgotten = [
+            (topic.topic_id, number) for topic in fetch.forgotten_topics_data for number in topic.partitions
+        ]
     for topic in request.topics:
         for partition in topic.partitions:
             where = (topic.topic_id, partition.partition_index)
@@ -118,21 +124,6 @@ def share_exchange_of(exchange: Exchange) -> ShareExchange | None:
                 )
     _read_response(share, exchange)
     return share
-
-
-def _begin(
-    exchange: Exchange,
-    request: ShareFetchRequest | ShareAcknowledgeRequest,
-    fetch: ShareFetchRequest | None,
-) -> ShareExchange:
-    return ShareExchange(
-        exchange,
-        request.group_id or "",
-        request.member_id or "",
-        request.share_session_epoch,
-        request.is_renew_ack,
-        fetch,
-    )
 
 
 def _read_response(share: ShareExchange, exchange: Exchange) -> None:

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 from kshare.protocol.checksum import crc32c
 from kshare.protocol.frames import MAX_FRAME
+from kshare.protocol.record_header import (
+    CHECKSUM_AT,
+    CHECKSUM_BEHIND,
+    HEADER,
+    LENGTH_AT,
+    LENGTH_BEHIND,
+    MAGIC,
+)
 
-_PREFIX = 12
-_HEADER = struct.Struct(">qiibIhiqqqhii")
 _KNOWN_ATTRIBUTES = 0x7F
-_CRC = slice(17, 21)
-_CHECKED_FROM = 21
-_MAGIC = 2
-_LEAST_BATCH = _HEADER.size
+_LEAST_BATCH = HEADER.size
 
 
 def begins_with_batch(data: memoryview) -> bool:
     """Whether the data begins with a plausible batch header, even if the rest is broken or cut off."""
     if len(data) < _LEAST_BATCH or not _LEAST_BATCH <= size_of_batch(data) <= MAX_FRAME:
         return False
-    base_offset, _, leader_epoch, magic, _, attributes, last_delta, *_, count = _HEADER.unpack_from(data)
-    is_known = magic == _MAGIC and attributes & ~_KNOWN_ATTRIBUTES == 0
+    base_offset, _, leader_epoch, magic, _, attributes, last_delta, *_, count = HEADER.unpack_from(data)
+    is_known = magic == MAGIC and attributes & ~_KNOWN_ATTRIBUTES == 0
     return bool(is_known and base_offset >= 0 and leader_epoch >= -1 and last_delta >= 0 and count >= 0)
 
 
 def size_of_batch(data: memoryview, start: int = 0) -> int:
     """The size of a batch according to its header; may be negative if this isn't a batch."""
-    return _PREFIX + int.from_bytes(data[start + 8 : start + _PREFIX], "big", signed=True)
+    return LENGTH_BEHIND + int.from_bytes(data[start + LENGTH_AT : start + LENGTH_BEHIND], "big", signed=True)
 
 
 def is_certainly_batch(data: memoryview) -> bool:
@@ -42,9 +44,9 @@ def problem_of_batch(data: memoryview) -> str:
     if len(data) < _LEAST_BATCH or size_of_batch(data) != len(data):
         return f"not a complete batch: {len(data)} bytes"
     if not begins_with_batch(data):
-        return f"{len(data)} bytes that aren't a batch in format {_MAGIC}"
-    stored = int.from_bytes(data[_CRC], "big")
-    actual = crc32c(data[_CHECKED_FROM:])
+        return f"{len(data)} bytes that aren't a batch in format {MAGIC}"
+    stored = int.from_bytes(data[CHECKSUM_AT:CHECKSUM_BEHIND], "big")
+    actual = crc32c(data[CHECKSUM_BEHIND:])
     return "" if stored == actual else f"the checksum is {stored:#010x}, the bytes give {actual:#010x}"
 
 
@@ -53,6 +55,6 @@ def batch_cuts(data: memoryview) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(data):
         size = size_of_batch(data, start)
-        end = start + size if _PREFIX < size <= len(data) - start else len(data)
+        end = start + size if LENGTH_BEHIND < size <= len(data) - start else len(data)
         yield start, end
         start = end

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from kshare.capture import MissingBytes, ReceivedBytes, TcpConnection
 from kshare.protocol.frames import MAX_FRAME
 from kshare.traffic import Connection, Exchange, ExchangeDecoder
-from kshare.traffic.client_side import begins_with_request, is_tls
+from kshare.traffic.request_heads import begins_with_request, is_tls
 
 _MOST_WAITING = 64
 """The most events that are kept until the client is known."""
@@ -66,7 +66,7 @@ class CapturedExchanges:
             return []
         self._start_decoding()
         events, self._waiting = self._waiting, []
-        return [done for one in events for done in self._decode(one)]
+        return [done for waiting in events for done in self._decode(waiting)]
 
     def end(self, time: float) -> list[Exchange]:
         """Exchanges without a response."""

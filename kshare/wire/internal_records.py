@@ -57,8 +57,8 @@ def _hang(span: ByteSpan, inner: Dissection) -> None:
 @cache
 def _keys() -> dict[int, str]:
     """Record types, and the messages of their keys."""
-    keys = {}
-    for name in index.MODULES:
-        if name.endswith("Key") and (number := message(name).api_key) is not None:
-            keys[number] = name
-    return keys
+    return {
+        number: name
+        for name in index.MODULES
+        if name.endswith("Key") and (number := message(name).api_key) is not None
+    }

@@ -31,7 +31,7 @@ class InputLimit:
 
     @property
     def is_reached(self) -> bool:
-        return any(one is not None and one.spans <= 0 for one in (self.guessing, self.naming))
+        return any(limit is not None and limit.spans <= 0 for limit in (self.guessing, self.naming))
 
 
 NO_LIMIT = InputLimit()

@@ -85,8 +85,8 @@ def _inner_lines(line: TreeLine) -> Iterator[TreeLine]:
     is_unpacked = line.is_unpacked if is_stored_plain else True
     for part in span.inflated.root.parts:
         is_body = part.path == span.path
-        for one in part.parts if is_body else [part]:
-            yield from _lines(TreeLine(one, line.depth, start, is_unpacked))
+        for inner in part.parts if is_body else [part]:
+            yield from _lines(TreeLine(inner, line.depth, start, is_unpacked))
 
 
 def _content(span: ByteSpan) -> ByteSpan:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import ClassVar
 
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.traffic.findings import LinterRule, Severity, Violation, Violations, spans_text
 from kshare.traffic.group_tracker import ShareEvent
-from kshare.traffic.members import AckStatus, CheckedAck
+from kshare.traffic.members import AckStatus
 from kshare.traffic.share_exchange import CLOSING, OPENING, TYPE_NAMES, Partition
 
 _TYPES = [f"{kind} {word}" for kind, word in TYPE_NAMES.items()]
@@ -24,8 +23,13 @@ class _OfStanding(LinterRule):
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         if self.status not in event.statuses or event.share.epoch == OPENING:
             return  # another rule checks the opening request
-        for partition, found in _by_partition(event.checked, self.status):
-            yield Violation(event.member, f"{self.where(partition)} {_spans(found)} {self.saying}")
+        found: dict[Partition, list[tuple[int, int]]] = {}
+        for ack in event.checked:
+            if ack.status is self.status:
+                found.setdefault(ack.partition, []).append((ack.first, ack.last))
+        for partition, spans in found.items():
+            text = f"{self.where(partition)} {spans_text(sorted(spans))} {self.saying}"
+            yield Violation(event.member, text)
 
 
 class NotAcquired(_OfStanding):
@@ -94,11 +98,9 @@ class TypesLength(LinterRule):
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for ack in event.share.acknowledged:
             if not ack.is_well_formed:
-                offsets = ack.last - ack.first + 1
-                yield Violation(
-                    event.member,
-                    f"{self.where(ack.partition)} {ack.first}-{ack.last}: {len(ack.types)} types for {offsets} offsets",
-                )
+                problem = f"{len(ack.types)} types for {ack.last - ack.first + 1} offsets"
+                where = self.where(ack.partition)
+                yield Violation(event.member, f"{where} {ack.first}-{ack.last}: {problem}")
 
 
 class RangesOutOfOrder(LinterRule):
@@ -107,12 +109,11 @@ class RangesOutOfOrder(LinterRule):
     about = "The ranges of a partition must ascend and not overlap; otherwise the broker refuses all of them."
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
-        for one, next_one in pairwise(event.share.acknowledged):
-            if one.partition == next_one.partition and next_one.first <= one.last:
-                yield Violation(
-                    event.member,
-                    f"{self.where(one.partition)} {next_one.first}-{next_one.last} after {one.first}-{one.last}",
-                )
+        for before, ack in pairwise(event.share.acknowledged):
+            if before.partition == ack.partition and ack.first <= before.last:
+                where = self.where(ack.partition)
+                text = f"{where} {ack.first}-{ack.last} after {before.first}-{before.last}"
+                yield Violation(event.member, text)
 
 
 class UnknownType(LinterRule):
@@ -124,10 +125,8 @@ class UnknownType(LinterRule):
         for ack in event.share.acknowledged:
             unknown_types = sorted(set(ack.types) - TYPE_NAMES.keys())
             if unknown_types:
-                yield Violation(
-                    event.member,
-                    f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {unknown_types[0]}",
-                )
+                where = self.where(ack.partition)
+                yield Violation(event.member, f"{where} {ack.first}-{ack.last}: type {unknown_types[0]}")
 
 
 class RenewUnsaid(LinterRule):
@@ -138,11 +137,8 @@ class RenewUnsaid(LinterRule):
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         renewing = [ack for ack in event.share.acknowledged if AcknowledgeType.RENEW in ack.types]
         if renewing and not event.share.is_renewing:
-            first = renewing[0]
-            yield Violation(
-                event.member,
-                f"{self.where(first.partition)} {first.first}-{first.last} renewed without IsRenewAck",
-            )
+            where, first, last = self.where(renewing[0].partition), renewing[0].first, renewing[0].last
+            yield Violation(event.member, f"{where} {first}-{last} renewed without IsRenewAck")
 
 
 class RenewAndFetch(LinterRule):
@@ -179,29 +175,15 @@ class PartlyHeld(LinterRule):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         refused = event.share.refused() if event.share.errors else ()
-        for partition in dict.fromkeys(one.partition for one in event.checked if one.partition in refused):
-            checked = [one for one in event.checked if one.partition == partition]
-            valid = sum(one.size for one in checked if one.status is AckStatus.HELD)
-            invalid = sum(one.size for one in checked if one.status not in (AckStatus.HELD, AckStatus.UNSEEN))
+        for partition in dict.fromkeys(ack.partition for ack in event.checked if ack.partition in refused):
+            checked = [ack for ack in event.checked if ack.partition == partition]
+            valid = sum(ack.size for ack in checked if ack.status is AckStatus.HELD)
+            invalid = sum(ack.size for ack in checked if ack.status not in (AckStatus.HELD, AckStatus.UNSEEN))
             if valid and invalid and event.share.epoch != CLOSING:
                 yield Violation(
                     event.member,
                     f"{self.where(partition)}: {invalid} invalid records made the broker refuse {valid}",
                 )
-
-
-def _by_partition(
-    checked: list[CheckedAck], status: AckStatus
-) -> Iterator[tuple[Partition, list[tuple[int, int]]]]:
-    found: dict[Partition, list[tuple[int, int]]] = {}
-    for one in checked:
-        if one.status is status:
-            found.setdefault(one.partition, []).append((one.first, one.last))
-    yield from found.items()
-
-
-def _spans(found: list[tuple[int, int]]) -> str:
-    return spans_text(sorted(found))
 
 
 RULES = (
