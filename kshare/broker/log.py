@@ -182,28 +182,17 @@ class PartitionLog:
         if duplicate is not None:
             return Appended(duplicate, duplicate + batch.last_offset_delta, -1)
         data = bytearray(records)
-        base = self.end_offset
-        assign_offset(data, base, leader_epoch)
+        assign_offset(data, self.end_offset, leader_epoch)
         append_time = -1
         if self.limits.uses_append_time and not batch.is_control:
             append_time = now
             assign_append_time(data, now)
-        stored = StoredBatch(
-            base,
-            base + batch.last_offset_delta,
-            leader_epoch,
-            now if append_time >= 0 else batch.max_timestamp,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.is_transactional,
-            batch.is_control,
-            bytes(data),
-        )
+        stored = StoredBatch.of(next(read_batches(data)))
         if self.on_append is not None:
             self.on_append(stored)
         self._take(stored, batch)
         self.appended.fire()
-        return Appended(base, stored.last_offset, append_time)
+        return Appended(stored.base_offset, stored.last_offset, append_time)
 
     def restore(self, stored: StoredBatch) -> None:
         """Add a batch that was read from disk, with its offset."""

@@ -101,16 +101,13 @@ class Transactions:
         elif is_repeated:
             return transaction
         transaction.last_epoch = transaction.epoch if is_ours else -1
-        self._bump_epoch(transaction)
+        transaction.epoch += 1
+        self._renew_id(transaction)
         if not is_ours:
             transaction.last_producer_id = -1
         transaction.state, transaction.timeout_ms = TransactionState.EMPTY, timeout_ms
         self.changed.fire()
         return transaction
-
-    def _bump_epoch(self, transaction: Transaction) -> None:
-        transaction.epoch += 1
-        self._renew_id(transaction)
 
     def _renew_id(self, transaction: Transaction) -> None:
         """Give it another producer id if its epochs have run out."""

@@ -151,8 +151,8 @@ def _whole_batch(reader: SpanReader, context: Any, path: str, end: int) -> None:
 
 def _contents(reader: SpanReader, context: Any, path: str, start: int, *, is_whole: bool) -> None:
     base_offset = _BASE_OFFSET._parsereport(reader, context, path)
-    for one in (_BATCH_LENGTH, _LEADER_EPOCH):
-        one._parsereport(reader, context, path)
+    for field in (_BATCH_LENGTH, _LEADER_EPOCH):
+        field._parsereport(reader, context, path)
     magic = _MAGIC._parsereport(reader, context, path)
     if magic != 2:
         raise BreakError(f"{path}.magic", start + _MAGIC_AT, f"magic {magic} is not known")
@@ -162,8 +162,8 @@ def _contents(reader: SpanReader, context: Any, path: str, start: int, *, is_who
     _LAST_OFFSET_DELTA._parsereport(reader, context, path)
     base_timestamp = _BASE_TIMESTAMP._parsereport(reader, context, path)
     max_timestamp = _MAX_TIMESTAMP._parsereport(reader, context, path)
-    for one in _PRODUCER:
-        one._parsereport(reader, context, path)
+    for field in _PRODUCER:
+        field._parsereport(reader, context, path)
     count = _RECORD_COUNT._parsereport(reader, context, path)
     append_time = max_timestamp if attributes & _APPEND_TIME else None
     base = BatchBase(base_offset, base_timestamp, append_time, bool(attributes & _CONTROL))

@@ -85,6 +85,9 @@ def _default(field: Field, version: int) -> Any:
     if field.struct is not None:
         if within(version, field.nullable):
             return None
-        inner = [one for one in field.struct if within(version, one.versions)]
-        return {one.name: _default(one, version) for one in inner if not within(version, one.tagged)}
+        return {
+            member.name: _default(member, version)
+            for member in field.struct
+            if within(version, member.versions) and not within(version, member.tagged)
+        }
     return _ZEROS.get(field.type, 0)

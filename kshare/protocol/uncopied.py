@@ -8,6 +8,6 @@ from __future__ import annotations
 from typing import NoReturn
 
 
-def refuse_copy(one: object, instead: str) -> NoReturn:
+def refuse_copy(refused: object, instead: str) -> NoReturn:
     """For `__reduce__`, which `copy` and `pickle` call; `instead` says what to do instead."""
-    raise TypeError(f"{type(one).__name__} objects can't be copied or pickled: {instead}")
+    raise TypeError(f"{type(refused).__name__} objects can't be copied or pickled: {instead}")

@@ -82,7 +82,7 @@ def _mentions(exchange: Exchange, share: ShareExchange | None) -> Mentions:
         return mentions(exchange.request, exchange.response)
     mentioned = Mentions(groups={share.group} if share.group else set())
     mentioned.topic_ids = {topic_id for topic_id, _ in share.named}
-    mentioned.topic_ids |= {one.partition[0] for one in share.acquired}
+    mentioned.topic_ids |= {records.partition[0] for records in share.acquired}
     if share.error:
         mentioned.errors[share.error] = 1
     for error in share.errors:

@@ -50,4 +50,4 @@ class Filter:
 
 
 def _includes_any(texts: Iterable[str], wanted: Iterable[str]) -> bool:
-    return not {text.lower() for text in texts}.isdisjoint(one.lower() for one in wanted)
+    return not {text.lower() for text in texts}.isdisjoint(value.lower() for value in wanted)

@@ -57,7 +57,7 @@ class ShareEvent:
             and self.statuses <= _HELD_ALONE
             and self.previous_ended <= share.exchange.asked_at
             and _are_ascending(share.acknowledged)
-            and {one.delivery_count for one in share.acquired} <= _ONCE
+            and {records.delivery_count for records in share.acquired} <= _ONCE
         )
 
 
@@ -94,7 +94,7 @@ class GroupTracker:
         checked: list[CheckedAck] = []
         for ack in share.acknowledged:
             checked += member.check(ack, session, exchange.asked_at)
-        event = ShareEvent(share, member, session, epoch, ended, checked, {one.status for one in checked})
+        event = ShareEvent(share, member, session, epoch, ended, checked, {ack.status for ack in checked})
         _count(event)
         if share.has_response:
             self._apply(event)

@@ -64,15 +64,15 @@ def _walk(item: Any, found: Mentions) -> None:
         found.topic_ids.update([value] if isinstance(value, bytes) else value or ())
     for name in plan.inner:
         value = getattr(item, name)
-        for one in value if isinstance(value, list) else [value]:
-            if one is not None:
-                _walk(one, found)
+        for inner in value if isinstance(value, list) else [value]:
+            if inner is not None:
+                _walk(inner, found)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    for one in [value] if isinstance(value, str) else value or ():
-        if isinstance(one, str) and one:
-            yield one
+    for text in [value] if isinstance(value, str) else value or ():
+        if isinstance(text, str) and text:
+            yield text
 
 
 _PLANS: dict[type[Any], _Plan] = {}

@@ -89,7 +89,7 @@ class TrafficTotals:
             for member in tracker.members.values()
             if member.fetches or member.heartbeat_at is not None
         ]
-        apis = sorted(self._apis.values(), key=lambda one: -one.count)
+        apis = sorted(self._apis.values(), key=lambda api: -api.count)
         return Summary(apis, members, findings, self.exchanges, self.undecoded)
 
 

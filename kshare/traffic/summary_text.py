@@ -47,18 +47,18 @@ def member_lines(member: MemberTotals) -> list[str]:
     return lines
 
 
-def api_row(one: ApiTotals) -> tuple[object, ...]:
+def api_row(api: ApiTotals) -> tuple[object, ...]:
     """The cells of `API_COLUMNS`; None where nothing was measured."""
     times = [
-        one.times.quantile(0.5),
-        one.times.quantile(0.99),
-        one.times.longest if one.times.count else None,
+        api.times.quantile(0.5),
+        api.times.quantile(0.99),
+        api.times.longest if api.times.count else None,
     ]
     return (
-        one.api,
-        one.version,
-        f"{one.count:,}",
-        f"{one.failed:,}",
+        api.api,
+        api.version,
+        f"{api.count:,}",
+        f"{api.failed:,}",
         *(None if time is None else duration_text(time) for time in times),
     )
 
@@ -79,19 +79,21 @@ class RuleFindings:
 def findings_by_rule(findings: list[Finding]) -> list[RuleFindings]:
     """What is forbidden comes first, and then what was found most often."""
     by_rule: dict[str, list[Finding]] = {}
-    for one in sorted(findings, key=lambda one: (one.level is not Severity.PROTOCOL_ERROR, -one.count)):
-        by_rule.setdefault(one.rule, []).append(one)
+    for finding in sorted(
+        findings, key=lambda finding: (finding.level is not Severity.PROTOCOL_ERROR, -finding.count)
+    ):
+        by_rule.setdefault(finding.rule, []).append(finding)
     return [_of_rule(rule, found) for rule, found in by_rule.items()]
 
 
 def _of_rule(rule: str, found: list[Finding]) -> RuleFindings:
     members: dict[str, str] = {}
-    for one in found:
-        members.setdefault(f"{one.client_id or '?'} of {one.group}", one.text)
+    for finding in found:
+        members.setdefault(f"{finding.client_id or '?'} of {finding.group}", finding.text)
     return RuleFindings(
         rule,
         found[0].level,
-        sum(one.count for one in found),
+        sum(finding.count for finding in found),
         [f"{name}: {text}" for name, text in members.items()],
         ADVICE[rule],
     )

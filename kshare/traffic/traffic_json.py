@@ -94,15 +94,15 @@ def _share_exchange_json(share: ShareExchange, names: Names) -> dict[str, Any]:
         "epoch": share.epoch,
         "isRenewing": share.is_renewing,
         "lockMs": share.lock_ms,
-        "forgotten": [_where(one, names) for one in share.forgotten],
+        "forgotten": [_where(partition, names) for partition in share.forgotten],
         "acquired": [
             {
-                **_where(one.partition, names),
-                "first": one.first,
-                "last": one.last,
-                "deliveryCount": one.delivery_count,
+                **_where(records.partition, names),
+                "first": records.first,
+                "last": records.last,
+                "deliveryCount": records.delivery_count,
             }
-            for one in share.acquired
+            for records in share.acquired
         ],
         "acknowledged": [
             {**_where(ack.partition, names), "first": first, "last": last, "type": TYPE_NAMES.get(kind, kind)}

@@ -114,7 +114,7 @@ def rank(data: memoryview, hints: Hints, limit: DissectionLimit | None = None) -
         ranked.append(Ranked(_named(guess, reading), score, is_accepted))
     if not ranked:
         raise ConfigError("no known message fits this kind, API and version")
-    return sorted(ranked, key=lambda one: -one.score)
+    return sorted(ranked, key=lambda guess: -guess.score)
 
 
 @contextmanager

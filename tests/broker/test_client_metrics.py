@@ -247,7 +247,7 @@ def test_what_is_kept_is_bounded_in_sum(clients: ClientMetrics, monkeypatch: pyt
     for now, name in enumerate([*names, names[2]]):  # the last one replaces its own
         subscription = clients.subscribe(name, CLIENT, NOW + 2000 * now)
         clients.push(push(subscription, client_instance_id=name), CLIENT, NOW + 2000 * now + 1000)
-    assert [one.instance_id for one in clients.pushes()] == [names[3], names[4], names[2]]
+    assert [push.instance_id for push in clients.pushes()] == [names[3], names[4], names[2]]
 
 
 def test_a_push_that_becomes_much_is_refused(clients: ClientMetrics) -> None:

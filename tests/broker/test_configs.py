@@ -99,7 +99,9 @@ def test_unknown_broker_setting_is_refused() -> None:
 def test_settings_of_dead_letters_exist_only_in_releases_that_have_them() -> None:
     older = Configs(has_dead_letters=False)
     for resource in (Resource.TOPIC, Resource.GROUP, Resource.BROKER):
-        known, before = ({each.name for each in entries(one, resource, "1")} for one in (Configs(), older))
+        known, before = (
+            {each.name for each in entries(configs, resource, "1")} for configs in (Configs(), older)
+        )
         assert before < known
         assert all(name.startswith("errors.deadletterqueue.") for name in known - before)
     with pytest.raises(RequestError, match="Unknown topic config name"):

@@ -137,19 +137,19 @@ def value_of(field: Field, version: int, values: dict[str, object]) -> object:
         return "" if chosen is None and version not in field.nullable else chosen
     if field.entity == "topicName":
         return [TOPIC] if field.type.is_array else TOPIC
-    one: object
+    value: object
     if field.type.struct:
-        one = filled(field.type.struct, version, values)
+        value = filled(field.type.struct, version, values)
     elif field.type.name == "string":
-        one = "x"
+        value = "x"
     elif field.type.name == "records":
-        one = base64.b64encode(batch()).decode()
+        value = base64.b64encode(batch()).decode()
     elif field.type.name == "uuid":
-        one = MEMBER
+        value = MEMBER
     elif field.type.name == "bytes":
-        one = ""
+        value = ""
     elif field.type.name == "bool":
-        one = False
+        value = False
     else:
-        one = 0
-    return [one] if field.type.is_array else one
+        value = 0
+    return [value] if field.type.is_array else value

@@ -33,8 +33,8 @@ def test_a_whole_conversation(first: tuple[int, int]) -> None:
 def test_reordered_and_repeated_segments(order: list[int], again: list[int], first: int) -> None:
     """Reordering the two directions relative to each other changes nothing, either."""
     segments = whole_talk((first, first)).segments
-    doubled = [*order, *(one for one in again if one >= 3)]
-    assert told(segments[:3] + [segments[one] for one in doubled]) == WHOLE
+    doubled = [*order, *(number for number in again if number >= 3)]
+    assert told(segments[:3] + [segments[number] for number in doubled]) == WHOLE
 
 
 @pytest.mark.lengthy
@@ -50,7 +50,7 @@ def test_retransmissions_with_other_boundaries(data: st.DataObject) -> None:
         size = data.draw(st.integers(1, len(text) - at))
         again = Talk((begin + at, whole.next[1])).say(0, text[at : at + size], size)
         pieces.append(again.segments)
-    mixed = data.draw(st.permutations([one for piece in pieces for one in piece]))
+    mixed = data.draw(st.permutations([segment for piece in pieces for segment in piece]))
     assert told(whole.segments + mixed) == [f"1.client {text.decode()}", "1 closed"]
 
 

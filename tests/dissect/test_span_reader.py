@@ -38,7 +38,7 @@ def test_every_limit_covers_all_bytes(most: int, compression: Compression) -> No
     assert_limited(dissect_response(response, 78, 2, limit=limit), response, most)
 
 
-@pytest.mark.parametrize("compression", [one for one in Compression if one])
+@pytest.mark.parametrize("compression", [codec for codec in Compression if codec])
 def test_decompressed_bytes_are_limited(compression: Compression) -> None:
     data = frames.batch(compression=compression)
     limit = DissectionLimit(1000, DecompressionBudget(1_000_000))

@@ -10,7 +10,7 @@ from kshare.protocol.decompression_budget import BudgetSpentError, Decompression
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
 
-CODECS = [one for one in Compression if one]
+CODECS = [codec for codec in Compression if codec]
 
 
 def batch(size: int, compression: Compression) -> bytes:

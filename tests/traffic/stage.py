@@ -104,7 +104,7 @@ class Stage:
         data = fetched.PartitionData(
             0,
             error_code=partition_error,
-            acquired_records=[fetched.AcquiredRecords(*one) for one in acquired],
+            acquired_records=[fetched.AcquiredRecords(*records) for records in acquired],
         )
         response = ShareFetchResponse(
             error_code=error,

@@ -54,7 +54,7 @@ def test_exchanges_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> 
             done += take(data[at : at + size], 1.0)
             at, share = at + size, share + 1
     assert ids(done) == [0, 1, 2, 3, 4]
-    assert not any(one.problem for one in done)
+    assert not any(exchange.problem for exchange in done)
     assert talk.end(2.0) == []
 
 
@@ -73,7 +73,7 @@ def test_capture_that_starts_within_frames() -> None:
     done += talk.client_sends(request(3), 1.0)
     done += talk.server_sends(response(3), 1.0)
     assert ids(done) == [2, 3]
-    assert not any(one.problem for one in done)
+    assert not any(exchange.problem for exchange in done)
 
 
 def test_exchanges_after_missing_bytes_are_matched_and_lost_ones_reported() -> None:
@@ -85,7 +85,7 @@ def test_exchanges_after_missing_bytes_are_matched_and_lost_ones_reported() -> N
     done += talk.server_sends(response(2)[70:], 1.0)
     done += talk.server_sends(response(3), 1.0)
     assert ids(done) == [0, 3]
-    assert [one.correlation_id for one in done if one.is_unheard] == [1, 2]
+    assert [exchange.correlation_id for exchange in done if exchange.is_unheard] == [1, 2]
 
 
 def test_missing_request_bytes_lose_only_their_own_exchanges() -> None:
@@ -148,7 +148,7 @@ def test_response_without_a_request_is_a_problem_unless_joined_late() -> None:
     for is_late in (False, True):
         talk = ExchangeDecoder(LINK, is_joined_late=is_late)
         talk.server_sends(response(1), 1.0)
-        problems = [one.problem for one in talk.end(2.0)]
+        problems = [exchange.problem for exchange in talk.end(2.0)]
         assert problems == ([] if is_late else ["a response of 360 bytes without a request"])
 
 

@@ -316,7 +316,7 @@ def test_each_broken_rule_is_reported(rule: str) -> None:
     SINS[rule](stage)
     assert rule in stage.rules
     assert stage.rules <= {rule} | ALONGSIDE.get(rule, set())
-    finding = next(one for one in stage.findings if one.rule == rule)
+    finding = next(finding for finding in stage.findings if finding.rule == rule)
     if rule == "surplus-bytes":  # found for any client, member or not
         assert (finding.group, finding.member) == ("", "")
     else:
@@ -376,9 +376,9 @@ def test_rules_that_skip_regular_exchanges_miss_no_finding(
             found += stage.findings
         return found
 
-    expected = [asdict(one) for one in heard()]
+    expected = [asdict(finding) for finding in heard()]
     monkeypatch.setattr(ShareEvent, "is_in_order", False)
-    assert [asdict(one) for one in heard()] == expected
+    assert [asdict(finding) for finding in heard()] == expected
 
 
 def test_rule_names_are_unique_and_have_advice() -> None:
@@ -397,7 +397,7 @@ def test_frequent_findings_are_reported_rarely_and_counted() -> None:
     for _ in range(99):
         stage.fetch(7, error=BAD_EPOCH)
     said = [finding for finding in stage.findings if finding.rule == "skipped-epoch"]
-    assert [one.count for one in said] == [1, 10]
+    assert [finding.count for finding in said] == [1, 10]
     (total,) = [finding for finding in stage.watch.summary.findings if finding.rule == "skipped-epoch"]
     assert total.count == 99
 

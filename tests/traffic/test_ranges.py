@@ -29,12 +29,14 @@ def test_ranges_equal_a_dictionary(steps: list[tuple[str, tuple[int, int]]], ask
         offset: range_.value for range_ in ranges for offset in range(range_.first, range_.last + 1)
     } == plain
     pieces = list(ranges)
-    assert all(one.last < other.first for one, other in pairwise(pieces))
+    assert all(before.last < other.first for before, other in pairwise(pieces))
     looked = ranges.overlapping(*asked)
-    assert [offset for one in looked for offset in range(one.first, one.last + 1)] == list(
+    assert [offset for piece in looked for offset in range(piece.first, piece.last + 1)] == list(
         range(asked[0], asked[1] + 1)
     )
-    assert all(plain.get(offset) == one.value for one in looked for offset in range(one.first, one.last + 1))
+    assert all(
+        plain.get(offset) == piece.value for piece in looked for offset in range(piece.first, piece.last + 1)
+    )
 
 
 def test_equal_neighbours_are_merged_and_the_lowest_forgotten_first() -> None:

@@ -9,8 +9,8 @@ def assert_complete(named: NamedBytes) -> None:
     """Covers cover their buffers, and parts are in their parents."""
     for number, buffer in enumerate(named.buffers):
         end = 0
-        for one, start in zip(buffer.cover, buffer.starts, strict=True):
-            span = named.spans[one]
+        for span_id, start in zip(buffer.cover, buffer.starts, strict=True):
+            span = named.spans[span_id]
             assert (span.buffer, span.offset, start) == (number, end, end)
             end = span.end
         assert end == len(buffer.data)
@@ -23,7 +23,7 @@ def assert_complete(named: NamedBytes) -> None:
 
 def span_at(named: NamedBytes, offset: int) -> NamedSpan:
     """The span that names this byte of the first buffer."""
-    cover = (named.spans[one] for one in named.buffers[0].cover)
+    cover = (named.spans[span_id] for span_id in named.buffers[0].cover)
     return next(span for span in cover if span.offset <= offset < span.end)
 
 

@@ -58,16 +58,21 @@ def test_a_capture_is_read(path: Path) -> None:
 
 
 def test_an_exchange_opens_to_its_fields() -> None:
-    (one,) = read_conversation(
+    (exchange,) = read_conversation(
         written([(frames.fetch_request(), frames.fetch_response())]), in_time
     ).exchanges
-    assert (one.api, one.version, one.client_id, one.seconds) == ("ShareFetch", 2, "me", 0.5)
-    assert (one.request_size, one.response_size) == (
+    assert (exchange.api, exchange.version, exchange.client_id, exchange.seconds) == (
+        "ShareFetch",
+        2,
+        "me",
+        0.5,
+    )
+    assert (exchange.request_size, exchange.response_size) == (
         len(frames.fetch_request()) - 4,
         len(frames.fetch_response()) - 4,
     )
-    assert one.frames is not None
-    named = one.frames.named()
+    assert exchange.frames is not None
+    named = exchange.frames.named()
     assert [each.title for each in named.values()] == ["ShareFetchRequest v2", "ShareFetchResponse v2"]
     assert span_with(named["request"], "groupId").kind == "string"
 
@@ -86,10 +91,10 @@ def test_findings_come_with_advice_after_their_exchange() -> None:
 def test_passwords_are_masked_and_in_no_repr() -> None:
     response = bytes(encode_response(SaslAuthenticateResponse(), 2, 3))
     found = read_conversation(written([(frames.login(), response)]), in_time)
-    (one,) = found.exchanges
-    assert one.api == SaslAuthenticateRequest.NAME.removesuffix("Request")
-    assert one.frames is not None
-    named = one.frames.named()
+    (exchange,) = found.exchanges
+    assert exchange.api == SaslAuthenticateRequest.NAME.removesuffix("Request")
+    assert exchange.frames is not None
+    named = exchange.frames.named()
     assert frames.PASSWORD not in named["request"].buffers[0].data
     assert frames.PASSWORD.decode() not in repr(found) + repr(named)
 

@@ -11,7 +11,7 @@ from tests.cli import frames
 
 def test_the_terminal_has_a_colour_for_each_style() -> None:
     assert COLOURS.keys() == STYLES
-    assert {one.value for one in Severity} <= STYLES
+    assert {severity.value for severity in Severity} <= STYLES
 
 
 def test_spans_have_these_styles() -> None:

@@ -169,15 +169,7 @@ class ClassicGroups:
         self, group: ClassicGroup, known: ClassicMember | None, parameters: JoinParameters
     ) -> ClassicMember:
         member_id = parameters.member_id or f"{parameters.instance or parameters.client_id}-{self._new_id()}"
-        member = known or ClassicMember(
-            member_id,
-            parameters.instance,
-            parameters.client_id,
-            parameters.host,
-            parameters.session_timeout_ms,
-            0,
-            {},
-        )
+        member = known or ClassicMember(member_id, parameters.instance, parameters.client_id, parameters.host)
         member.session_timeout_ms = parameters.session_timeout_ms
         member.rebalance_timeout_ms = parameters.rebalance_timeout_ms
         member.protocols = dict(parameters.protocols)

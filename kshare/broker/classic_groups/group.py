@@ -54,9 +54,9 @@ class ClassicMember:
     instance: str | None
     client_id: str
     host: str
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    protocols: dict[str, bytes]
+    session_timeout_ms: int = 0
+    rebalance_timeout_ms: int = 0
+    protocols: dict[str, bytes] = field(default_factory=dict)
     """Name → metadata, in order of preference."""
     assignment: bytes = b""
     has_joined: bool = False

@@ -19,10 +19,7 @@ from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import Transaction, TransactionState
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from kshare.protocol.messages.add_partitions_to_txn_request import (
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
+from kshare.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTransaction
 from kshare.protocol.messages.add_partitions_to_txn_response import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResult,
@@ -49,36 +46,36 @@ async def handle(request: AddPartitionsToTxnRequest, call: Call) -> AddPartition
 
 
 def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartitionsToTxnTopicResult]:
+    code_of = _codes(wanted, call)
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [
+                AddPartitionsToTxnPartitionResult(index, code_of(topic.name, index))
+                for index in topic.partitions
+            ],
+        )
+        for topic in wanted.topics
+    ]
+
+
+def _codes(wanted: AddPartitionsToTxnTransaction, call: Call) -> Callable[[str, int], ErrorCode]:
+    """Add the partitions, or verify them. Returns what tells the error code of each."""
+    transactions, cluster = call.broker.transactions, call.broker.cluster
     try:
         call.require_transaction_coordinator(wanted.transactional_id)
-        transaction = call.broker.transactions.find(
-            wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
-        )
+        transaction = transactions.find(wanted.transactional_id, wanted.producer_id, wanted.producer_epoch)
     except RequestError as refusal:
-        return [_same(topic, refusal.code) for topic in wanted.topics]
-    unknown = {
-        (topic.name, index)
-        for topic in wanted.topics
-        for index in topic.partitions
-        if not _exists(topic.name, index, call)
-    }
+        code = refusal.code
+        return lambda _name, _index: code
+    named = [(topic.name, index) for topic in wanted.topics for index in topic.partitions]
+    unknown = {(name, index) for name, index in named if not _exists(name, index, call)}
     if unknown:
-        return [
-            _each(topic, lambda name, index: _unknown_or_skipped((name, index) in unknown))
-            for topic in wanted.topics
-        ]
+        return lambda name, index: _unknown_or_skipped((name, index) in unknown)
     if wanted.verify_only:
-        return [
-            _each(topic, lambda name, index: _verify(transaction, name, index, call))
-            for topic in wanted.topics
-        ]
-    partitions = [
-        call.broker.cluster.partition(topic.name, index)
-        for topic in wanted.topics
-        for index in topic.partitions
-    ]
-    call.broker.transactions.add(transaction, partitions)
-    return [_same(topic, ErrorCode.NONE) for topic in wanted.topics]
+        return lambda name, index: _verify(transaction, name, index, call)
+    transactions.add(transaction, [cluster.partition(name, index) for name, index in named])
+    return lambda _name, _index: ErrorCode.NONE
 
 
 def _exists(topic: str, index: int, call: Call) -> bool:
@@ -94,16 +91,3 @@ def _verify(transaction: Transaction, topic: str, index: int, call: Call) -> Err
     partition = call.broker.cluster.partition(topic, index)
     is_in = transaction.state is TransactionState.ONGOING and partition in transaction.partitions
     return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
-
-
-def _same(topic: AddPartitionsToTxnTopic, code: ErrorCode) -> AddPartitionsToTxnTopicResult:
-    return _each(topic, lambda _name, _index: code)
-
-
-def _each(
-    topic: AddPartitionsToTxnTopic, check: Callable[[str, int], ErrorCode]
-) -> AddPartitionsToTxnTopicResult:
-    return AddPartitionsToTxnTopicResult(
-        topic.name,
-        [AddPartitionsToTxnPartitionResult(index, check(topic.name, index)) for index in topic.partitions],
-    )

@@ -51,7 +51,9 @@ class ShareGroups(AssignedGroups[ShareGroup, ShareMember]):
     def heartbeat(self, group_id: str, heartbeat_request: Heartbeat) -> HeartbeatResult:
         """Raises RequestError."""
         if heartbeat_request.epoch == LEAVE:
-            return self._leave(self.find(group_id), heartbeat_request)
+            group = self.find(group_id)
+            group.remove(group.member(heartbeat_request.member_id))
+            return HeartbeatResult(LEAVE, None)
         if heartbeat_request.epoch != 0:
             group = self._find_existing(group_id)
             group.check(heartbeat_request)
@@ -91,10 +93,6 @@ class ShareGroups(AssignedGroups[ShareGroup, ShareMember]):
         """Delete the share state of a topic."""
         for index in group.ready.pop(topic.id, set()):
             self._states.delete((group.id, topic.id, index))
-
-    def _leave(self, group: ShareGroup, heartbeat_request: Heartbeat) -> HeartbeatResult:
-        group.remove(group.member(heartbeat_request.member_id))
-        return HeartbeatResult(LEAVE, None)
 
     def _initialize(self, group: ShareGroup) -> bool:
         """Whether partitions have become ready."""

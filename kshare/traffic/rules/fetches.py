@@ -56,7 +56,7 @@ class SmallFetches(_InARow):
             or not event.share.has_response
         ):
             return ()
-        acquired = sum([one.size for one in event.share.acquired])
+        acquired = sum([records.size for records in event.share.acquired])
         is_small = 0 < fetch.max_records <= _SMALL <= max(acquired, fetch.max_records)
         is_full = acquired >= fetch.max_records
         in_a_row = self.count(event.member, is_small and is_full)

@@ -70,13 +70,13 @@ class EndlessRenewals(LinterRule):
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
-        for one in event.checked:
-            if one.type == AcknowledgeType.RENEW and one.lease and one.lease.renewals + 1 >= _MANY_RENEWALS:
-                held = event.share.exchange.asked_at - one.lease.acquired_at
+        for ack in event.checked:
+            if ack.type == AcknowledgeType.RENEW and ack.lease and ack.lease.renewals + 1 >= _MANY_RENEWALS:
+                held = event.share.exchange.asked_at - ack.lease.acquired_at
                 yield Violation(
                     event.member,
-                    f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} renewed "
-                    f"{one.lease.renewals + 1} times in {held:.0f} s",
+                    f"{self.where(ack.partition)} {spans_text([(ack.first, ack.last)])} renewed "
+                    f"{ack.lease.renewals + 1} times in {held:.0f} s",
                 )
 
 
@@ -93,17 +93,17 @@ class SlowAcknowledgements(LinterRule):
         now = event.share.exchange.asked_at
         worst = 0.0
         count = 0
-        for one in event.checked:
+        for ack in event.checked:
             if (
-                one.lease is None
-                or one.type == AcknowledgeType.RENEW
-                or one.lease.renewals
-                or now > one.lease.deadline
+                ack.lease is None
+                or ack.type == AcknowledgeType.RENEW
+                or ack.lease.renewals
+                or now > ack.lease.deadline
             ):
                 continue
-            part = (now - one.lease.acquired_at) / max(one.lease.deadline - one.lease.acquired_at, 1e-9)
+            part = (now - ack.lease.acquired_at) / max(ack.lease.deadline - ack.lease.acquired_at, 1e-9)
             if part > _LATE_PART:
-                worst, count = max(worst, part), count + one.size
+                worst, count = max(worst, part), count + ack.size
         if not count:
             return ()
         return (Violation(event.member, f"{count} records acknowledged after {worst:.0%} of their lock"),)
@@ -119,12 +119,12 @@ class RedeliveryLoop(LinterRule):
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
-        for one in event.share.acquired:
-            if one.delivery_count >= _DELIVERIES:
+        for records in event.share.acquired:
+            if records.delivery_count >= _DELIVERIES:
                 yield Violation(
                     event.member,
-                    f"{self.where(one.partition)} {spans_text([(one.first, one.last)])} delivered for the "
-                    f"{_ordinal(one.delivery_count)} time",
+                    f"{self.where(records.partition)} {spans_text([(records.first, records.last)])} delivered for the "
+                    f"{_ordinal(records.delivery_count)} time",
                 )
 
 

@@ -54,7 +54,7 @@ class PinnedWindow(LinterRule):
         first: dict[tuple[str, Partition], tuple[int, ObservedMember, ObservedLock]] = {}
         for member, session in tracker.sessions():
             for partition, held in session.held.items():
-                piece = next((one for one in held if one.value.deadline >= now), None)
+                piece = next((held_range for held_range in held if held_range.value.deadline >= now), None)
                 key = (member.group, partition)
                 if piece and (key not in first or piece.first < first[key][0]):
                     first[key] = (piece.first, member, piece.value)

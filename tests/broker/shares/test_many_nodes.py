@@ -42,13 +42,13 @@ def _nodes(broker: Broker) -> tuple[Node, Node]:
     cluster = broker.state.cluster
 
     def find() -> tuple[Node, Node]:
-        one = cluster.coordinator(0, GROUP)
-        assert one is not None
-        (other,) = (node for node in cluster.nodes.values() if node is not one)
+        coordinator = cluster.coordinator(0, GROUP)
+        assert coordinator is not None
+        (other,) = (node for node in cluster.nodes.values() if node is not coordinator)
         partition = cluster.partition(TOPIC, 0)
-        if partition.leader != one.id:
-            cluster.move_leader(partition, one.id)
-        return one, other
+        if partition.leader != coordinator.id:
+            cluster.move_leader(partition, coordinator.id)
+        return coordinator, other
 
     return broker.call(find)
 
@@ -84,10 +84,10 @@ def test_wrong_node_returns_not_coordinator_or_not_leader(broker: Broker) -> Non
 
 
 def test_old_leader_names_the_new_one_which_redelivers(broker: Broker) -> None:
-    one, other = _nodes(broker)
+    coordinator, other = _nodes(broker)
     topic = broker.state.cluster.topics[TOPIC]
     with (
-        plain_client((one.host, one.port)) as client,
+        plain_client((coordinator.host, coordinator.port)) as client,
         plain_client((other.host, other.port)) as elsewhere,
     ):
         client.ask(ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, [TOPIC]))
@@ -110,8 +110,8 @@ def test_old_leader_names_the_new_one_which_redelivers(broker: Broker) -> None:
 
 
 def test_waiting_fetch_returns_when_the_leader_moves(broker: Broker) -> None:
-    one, other = _nodes(broker)
-    with plain_client((one.host, one.port)) as client:
+    coordinator, other = _nodes(broker)
+    with plain_client((coordinator.host, coordinator.port)) as client:
         client.ask(ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, [TOPIC]))
         _ask_fetch(client, broker, 0)
         partition = broker.state.cluster.partition(TOPIC, 0)
