@@ -29,7 +29,6 @@ from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
 from kshare.client.record import ShareBatch as AnyBatch
 from kshare.client.record import ShareRecord, lease_of, settle_in
-from kshare.client.source import ConsumerSource
 from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.member import GroupMember
@@ -199,13 +198,13 @@ class AsyncConsumer(Generic[RecordT_co]):
         Any number of tasks may loop over one consumer, each with its own `async for`: they share its records.
         """
         self._held()
-        stream = RecordStream(source_of(self), self._inbox, is_implicit=self.config.is_implicit)
+        stream = RecordStream(ConsumerSource(self), is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[RecordT_co]", stream)
 
     def batches(self) -> AsyncIterator[ShareBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
         self._held()
-        stream = BatchStream(source_of(self), self._inbox, is_implicit=self.config.is_implicit)
+        stream = BatchStream(ConsumerSource(self), is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[ShareBatch[RecordT_co]]", stream)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
@@ -289,15 +288,6 @@ class AsyncConsumer(Generic[RecordT_co]):
         check_max_records(records)
         self._held().set_most(records)
 
-    def _slice_size(self) -> int:
-        """Check for expired locks; return how many records may be handed out before other tasks have to run."""
-        holdings = self._held()
-        holdings.book.check_leases()
-        return holdings.processing_rate.within(_SLICE_S)
-
-    def _check_leases(self) -> None:
-        self._opened().book.check_leases()
-
     async def next_batch(self) -> ShareBatch[RecordT_co]:
         """Wait for a batch and return it, as `batches` does, but never accept anything implicitly."""
         while True:
@@ -305,23 +295,11 @@ class AsyncConsumer(Generic[RecordT_co]):
             if self._preparer is None or await self._is_prepared(batch, self._preparer):
                 return cast("ShareBatch[RecordT_co]", batch)
 
-    async def _open_batch(self) -> None:
-        """Wait until the inbox has an opened batch, from which all record loops take records."""
-        if self._preparer is None:
-            await self._in_turn(self._has_opened)
-            return
-        taken = await self._in_turn(self._take_unopened)
-        if isinstance(taken, AnyBatch) and await self._is_prepared(taken, self._preparer):
-            self._inbox.put(taken)
-
     async def _is_prepared(self, batch: AnyBatch, preparer: Preparer) -> bool:
         """Deserialize the records of the batch. Returns False if their locks were lost meanwhile."""
         is_held = await preparer.prepare(batch)
         self._require_background(is_to_stay=True)
         return is_held
-
-    def _most_delivered(self) -> int:
-        return self._opened().most_delivered
 
     def _may_go_on(self, holdings: Holdings) -> bool:
         """Whether the next record comes from a batch that is opened already."""
@@ -344,16 +322,6 @@ class AsyncConsumer(Generic[RecordT_co]):
         if batch is not None:
             settle_in(batch, self._thread)
         return batch
-
-    async def _take_urgent(self, delivery_count: int) -> AnyBatch | None:
-        """A batch that waits, if it was delivered more often. Waits only for its deserialization."""
-        self._require_background(is_to_stay=True)
-        holdings = self._held()
-        holdings.book.check_leases()
-        batch = self._open_next(holdings) if holdings.look_again() > delivery_count else None
-        if batch is None or self._preparer is None:
-            return batch
-        return batch if await self._is_prepared(batch, self._preparer) else None
 
     def _take_unopened(self, holdings: Holdings) -> AnyBatch | bool | None:
         """True if another task has opened one."""
@@ -399,29 +367,6 @@ class AsyncConsumer(Generic[RecordT_co]):
             if self._queue:
                 holdings.batch_available.send()
 
-    def _undecided(self) -> int:
-        return self._opened().undecided
-
-    def _release_unseen(self, record: ShareRecord) -> bool:
-        """In the event loop."""
-        book, lease = self._opened().book, lease_of(record.batch)
-        return book.release_unseen(lease, [(record.offset, record.offset)]) > 0
-
-    def _set_delivery_limit(self, limit: int) -> None:
-        self._opened().book.set_limit(limit)
-
-    async def _restart_sessions(self) -> None:
-        self._held()
-        await self._member.restart_sessions()
-
-    def _unheard_s(self) -> float:
-        self._opened()
-        return monotonic() - self._member.heard_at
-
-    def _on_lock_lost(self, batch: AnyBatch, lost: list[tuple[int, int]]) -> None:
-        """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""
-        self._opened().book.on_lock_lost(lease_of(batch), lost)
-
     def _on_available(self) -> None:
         """The inbox has something. If a loop is garbage-collected in another thread, the next request will find it."""
         if self._holdings is not None and self._holdings.waiters and self._thread == get_ident():
@@ -446,6 +391,82 @@ class AsyncConsumer(Generic[RecordT_co]):
                 f"the consumer of group {self.config.group!r} was closed, and its records were released: "
                 "open another consumer to continue"
             )
+
+
+class ConsumerSource:
+    """What loops over a consumer, `kshare.sync` and the worker need of it, and users don't."""
+
+    def __init__(self, consumer: AsyncConsumer[Any]) -> None:
+        self._consumer = consumer
+        self.inbox = consumer._inbox
+        self.next_batch = consumer.next_batch
+
+    async def open_batch(self) -> None:
+        """Wait until the inbox has an opened batch, from which all record loops take records."""
+        consumer = self._consumer
+        if consumer._preparer is None:
+            await consumer._in_turn(consumer._has_opened)
+            return
+        taken = await consumer._in_turn(consumer._take_unopened)
+        if isinstance(taken, AnyBatch) and await consumer._is_prepared(taken, consumer._preparer):
+            self.inbox.put(taken)
+
+    async def take_urgent(self, delivery_count: int) -> AnyBatch | None:
+        """A batch that waits, if it was delivered more often than this. Waits only for its deserialization."""
+        consumer = self._consumer
+        consumer._require_background(is_to_stay=True)
+        holdings = consumer._held()
+        holdings.book.check_leases()
+        batch = consumer._open_next(holdings) if holdings.look_again() > delivery_count else None
+        if batch is None or consumer._preparer is None:
+            return batch
+        return batch if await consumer._is_prepared(batch, consumer._preparer) else None
+
+    def slice_size(self) -> int:
+        """Check for expired locks; return how many records may be handed out before other tasks have to run."""
+        holdings = self._consumer._held()
+        holdings.book.check_leases()
+        return holdings.processing_rate.within(_SLICE_S)
+
+    def check_leases(self) -> None:
+        """Renew and release what has to be, and count as lost what has expired. While a response is awaited, nobody
+        else does."""
+        self._consumer._opened().book.check_leases()
+
+    def most_delivered(self) -> int:
+        """The highest delivery count of what waits to be opened; 0 if nothing does. In any thread."""
+        return self._consumer._opened().most_delivered
+
+    def on_lock_lost(self, batch: AnyBatch, lost: list[tuple[int, int]]) -> None:
+        """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""
+        self._consumer._opened().book.on_lock_lost(lease_of(batch), lost)
+
+    def undecided(self) -> int:
+        """The number of records that are held, and not settled."""
+        return self._consumer._opened().undecided
+
+    def unheard_s(self) -> float:
+        """Seconds since a broker last responded to a heartbeat, or to another short request."""
+        self._consumer._opened()
+        return monotonic() - self._consumer._member.heard_at
+
+    def release_unseen(self, record: ShareRecord) -> bool:
+        """Release a record that was handed out but that nobody has worked on. In the event loop.
+
+        Its partition is paused, for longer each time: see `UnseenReleases`. Returns False if it was decided before, or
+        if its lock was lost.
+        """
+        book, lease = self._consumer._opened().book, lease_of(record.batch)
+        return book.release_unseen(lease, [(record.offset, record.offset)]) > 0
+
+    def set_delivery_limit(self, limit: int) -> None:
+        """Tell it the group's delivery count limit, if that is known. Whoever does looks after last deliveries."""
+        self._consumer._opened().book.set_limit(limit)
+
+    async def restart_sessions(self) -> None:
+        """Give all records that aren't settled back to the brokers: see `GroupMember`."""
+        self._consumer._held()
+        await self._consumer._member.restart_sessions()
 
 
 class ShareConsumer(AsyncConsumer[RecordT_co]):
@@ -544,22 +565,7 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
 
 
 def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
-    """For the loops of this consumer, and for `kshare.sync`."""
-    return ConsumerSource(
-        consumer.next_batch,
-        consumer._take_urgent,
-        consumer._open_batch,
-        consumer._slice_size,
-        consumer._check_leases,
-        consumer._most_delivered,
-        consumer._on_lock_lost,
-        consumer._inbox,
-        consumer._undecided,
-        consumer._unheard_s,
-        consumer._release_unseen,
-        consumer._set_delivery_limit,
-        consumer._restart_sessions,
-    )
+    return ConsumerSource(consumer)
 
 
 def _reader(config: ConsumerConfig, reporter: Reporter) -> Reader | None:

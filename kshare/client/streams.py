@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from anyio.lowlevel import checkpoint
 
@@ -27,6 +27,9 @@ from kshare.fast.awaiting import NextRecord, RecordIterator
 from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, RELEASE, Lease
 
+if TYPE_CHECKING:
+    from kshare.client.consumer import ConsumerSource
+
 _MAX_SLICE_MS = 50
 """After this time, other tasks get a chance to run even after few records: the user's code has blocked the event loop,
 and locks may have expired meanwhile."""
@@ -34,39 +37,15 @@ _accept = ACCEPT
 """Again, as a C variable: see the .pxd."""
 
 
-class BatchSource(Protocol):
-    """The consumer, as loops see it."""
-
-    async def next_batch(self) -> ShareBatch:
-        """Also lets other tasks run."""
-        ...
-
-    async def open_batch(self) -> None:
-        """Wait until the inbox has an opened batch. Also lets other tasks run."""
-        ...
-
-    def slice_size(self) -> int:
-        """Check for expired locks; return how many records may be handed out before other tasks have to run."""
-        ...
-
-    def most_delivered(self) -> int:
-        """The highest delivery count of what waits to be opened; 0 if nothing does."""
-        ...
-
-    def on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
-        """A loop asked for the next record or batch, but the locks of these offsets of the last one were lost."""
-        ...
-
-
 class BatchStream(Loop):
     """Iterates batch by batch."""
 
     __slots__ = ("_current", "_inbox", "_is_implicit", "_is_waiting", "_source", "_task")
 
-    def __init__(self, source: BatchSource, inbox: Inbox, *, is_implicit: bool) -> None:
-        inbox.give_back()
+    def __init__(self, source: ConsumerSource, *, is_implicit: bool) -> None:
         self._source = source
-        self._inbox = inbox
+        self._inbox = source.inbox
+        self._inbox.give_back()
         self._is_implicit = is_implicit
         self._current: ShareBatch | None = None
         self._task: object = None
@@ -317,12 +296,12 @@ class RecordStream(RecordIterator):
 
     __slots__ = ("_current", "_inbox", "_is_implicit", "_is_waiting", "_left", "_source", "_task", "_until")
 
-    def __init__(self, source: BatchSource, inbox: Inbox, *, is_implicit: bool) -> None:
+    def __init__(self, source: ConsumerSource, *, is_implicit: bool) -> None:
         super().__init__()
-        inbox.give_back()
-        inbox.begin_loop()
         self._source = source
-        self._inbox = inbox
+        self._inbox = source.inbox
+        self._inbox.give_back()
+        self._inbox.begin_loop()
         self._is_implicit = is_implicit
         self._current: ShareRecord | None = None
         self._task: object = None

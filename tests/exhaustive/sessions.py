@@ -103,7 +103,7 @@ class Member:
 
     async def _use(self) -> None:
         """What the user's code does: a record is accepted when it asks for the next one."""
-        async for record in RecordStream(self, self.inbox, is_implicit=True):  # type: ignore[arg-type]
+        async for record in RecordStream(self, is_implicit=True):  # type: ignore[arg-type]
             self._on_seen(record)
             if await self._gates.wait(f"{self.name} {record.offset}") == "releases":
                 with suppress(AcknowledgeError):

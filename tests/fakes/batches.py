@@ -57,10 +57,10 @@ class Batches:
         return max((batch.delivery_count for batch in self._batches), default=0)
 
     def records(self, *, is_implicit: bool = True) -> RecordStream:
-        return RecordStream(self, self.inbox, is_implicit=is_implicit)
+        return RecordStream(self, is_implicit=is_implicit)  # type: ignore[arg-type]
 
     def batches(self, *, is_implicit: bool = True) -> BatchStream:
-        return BatchStream(self, self.inbox, is_implicit=is_implicit)
+        return BatchStream(self, is_implicit=is_implicit)  # type: ignore[arg-type]
 
     @property
     def states(self) -> list[int]:
