@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from kshare.engine.reporter import Reporter
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut
@@ -20,31 +20,6 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ShareFetchResponse
 from kshare.state.session import INITIAL_EPOCH
-
-
-class SessionConnection(Protocol):
-    """A connection to one broker, as a session needs it."""
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it is open and idle, so that a request is sent at once."""
-        ...
-
-    async def open(self, on_closed: Callable[[str], None], timeout: float) -> None:
-        """Open it, unless it is open. `on_closed` is called with the reason when it closes."""
-        ...
-
-    def send(self, request: Request[Any], on_response: OnResponse) -> PendingRequest:
-        """Send a request, then the request that `on_response` returns for each response, until it returns None."""
-        ...
-
-    async def wait_for_response(self, pending: PendingRequest, timeout: float) -> None:
-        """Wait for the last response. `timeout` applies to each of them."""
-        ...
-
-    def close(self, reason: str) -> None:
-        """Close it, after the session has ended. `on_closed` isn't called."""
-        ...
 
 
 class FetchConnection:

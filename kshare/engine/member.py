@@ -19,7 +19,6 @@ from anyio.abc import TaskGroup
 
 from kshare.engine import events
 from kshare.engine.delivery_limit import ASK_EVERY_S, limit_in, limit_request
-from kshare.engine.demand import HeldDemand
 from kshare.engine.fetch_connection import FetchConnection
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.node_session import NodeSession
@@ -89,7 +88,6 @@ class GroupMember:
         self._settings = settings
         self._pool = pool
         self._book = book
-        self._demand = HeldDemand(book)
         self.brokers = 0
         """The number of brokers that are fetched from."""
         self._clock = book.clock.now
@@ -370,10 +368,10 @@ class GroupMember:
                 if leader:
                     wanted.setdefault(leader[0], []).append((topic_id, number))
         self.brokers = len(wanted)
-        self._demand.brokers = max(1, self.brokers)
         for node in () if self._is_closing else wanted.keys() - self._nodes.keys():
             self._start(node)
         for number, session in self._nodes.items():
+            session.brokers = max(1, self.brokers)
             session.want(wanted.get(number, []))
             session.lose_moved(partial(self._is_led_elsewhere, number))
 
@@ -396,7 +394,6 @@ class GroupMember:
             FetchConnection(node, self._pool, self._reporter, self._cluster.name_of, self._clock),
             self._settings,
             self._book,
-            self._demand,
             self._cluster.name_of,
             self._on_moved,
         )

@@ -14,9 +14,8 @@ from typing import Any
 import anyio
 from anyio.lowlevel import checkpoint
 
-from kshare.engine.demand import HeldDemand
 from kshare.engine.events import SessionEnded
-from kshare.engine.fetch_connection import SessionConnection
+from kshare.engine.fetch_connection import FetchConnection
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.notifier import Notifier
 from kshare.engine.session_failures import SessionFailures
@@ -29,7 +28,7 @@ from kshare.protocol.messages import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
 from kshare.state.cluster import NodeEndpoint
 from kshare.state.lease import TopicIdPartition
-from kshare.state.request_planner import RequestPlanner
+from kshare.state.request_planner import Demand, RequestPlanner
 from kshare.state.session import FINAL_EPOCH, Leader, SentRequest, SessionResponse, ShareSession
 
 _CLOSING_SHARE = 0.25
@@ -47,21 +46,21 @@ class NodeSession:
         self,
         node: int,
         session: ShareSession,
-        connection: SessionConnection,
+        connection: FetchConnection,
         settings: MemberSettings,
         book: LeaseBook,
-        demand: HeldDemand,
         name_of: Callable[[bytes], str | None],
         on_moved: Callable[[Sequence[TopicIdPartition], Sequence[Leader], Sequence[NodeEndpoint]], None],
     ) -> None:
         self.node = node
+        self.brokers = 1
+        """How many brokers share the holder's capacity."""
         self.session = session
         self.partition_acks = book.open_session()
         self._connection = connection
         self._timeout = settings.net.request_timeout
         self._book = book
         self._clock = book.clock
-        self._demand = demand
         self._name_of = name_of
         self._on_moved = on_moved
         self._planner = RequestPlanner(
@@ -213,7 +212,13 @@ class NodeSession:
         now = self._clock.now()
         if self._is_restarting and self.session.is_open:
             return self._planner.settle(now) or self._planner.end(now)
-        return self._planner.next(self._demand, now)
+        return self._planner.next(self._demand(), now)
+
+    def _demand(self) -> Demand:
+        book, commits = self._book, self._book.commits
+        return Demand(
+            book.holder, self.brokers, book.counter.undecided, commits.is_confirming, commits.has_committed
+        )
 
     def _leave_out_paused(self) -> None:
         unseen, wanted = self._book.unseen, self._assigned
@@ -225,9 +230,9 @@ class NodeSession:
     async def _wait(self, changed: anyio.Event) -> None:
         """Wait until there may be something to send."""
         now = self._clock.now()
-        later = self._planner.next_check(self._demand, now)
+        later = self._planner.next_check(self._demand(), now)
         self._book.counter.notify_at(later.undecided)
-        at = min(later.at, self._book.unseen.next_end(now))
+        at = min(later.at, self._book.wake_at, self._book.unseen.next_end(now))
         with anyio.move_on_after(max(0.001, at - now)):
             await changed.wait()
 

@@ -95,39 +95,22 @@ class HolderDemand(Protocol):
         ...
 
 
-class Demand(Protocol):
-    """What requests depend on besides their session. Doesn't change while a request is being planned."""
+class Demand(NamedTuple):
+    """What requests depend on besides their session."""
 
-    @property
-    def holder(self) -> HolderDemand: ...
-    @property
-    def brokers(self) -> int:
-        """How many brokers share the holder's capacity: at least 1."""
-        ...
-
-    @property
-    def undecided(self) -> int:
-        """How many records are held, from all brokers."""
-        ...
-
-    @property
-    def is_confirming(self) -> bool:
-        """A task is waiting for acknowledgements to be confirmed."""
-        ...
-
-    @property
-    def has_committed(self) -> bool:
-        """A task did so before, and may again at any moment."""
-        ...
-
-    @property
-    def lease_check_at(self) -> float:
-        """When leases have to be checked next."""
-        ...
+    holder: HolderDemand
+    brokers: int
+    """How many brokers share the holder's capacity: at least 1."""
+    undecided: int
+    """How many records are held, from all brokers."""
+    is_confirming: bool
+    """A task is waiting for acknowledgements to be confirmed."""
+    has_committed: bool
+    """A task did so before, and may again at any moment."""
 
 
 class NextCheck(NamedTuple):
-    """There is nothing to send until then, unless the assignment changes or a task starts to wait."""
+    """There is nothing to send until then, unless the assignment changes, a lease is due, or a task starts to wait."""
 
     at: float
     undecided: int
@@ -188,7 +171,7 @@ class RequestPlanner:
 
     def next_check(self, demand: Demand, now: float) -> NextCheck:
         """After `next` returned None."""
-        at = min(now + MAX_IDLE_S, demand.lease_check_at)
+        at = now + MAX_IDLE_S
         undecided = demand.holder.refill_at
         if self._decided_at is None:
             # With the first decision, there is an acknowledgement to linger for.

@@ -14,7 +14,6 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.record import lease_of
 from kshare.dissect import dissect_response
-from kshare.engine.demand import HeldDemand
 from kshare.engine.events import Damaged, Event, SessionEnded
 from kshare.engine.node_session import NodeSession
 from kshare.engine.reporter import Reporter
@@ -128,7 +127,6 @@ def outcome(one: Recorded, frame: bytes) -> AckOutcome:
         line,  # type: ignore[arg-type]
         _SETTINGS,
         holdings.book,
-        HeldDemand(holdings.book),
         lambda topic: topic.hex(),
         lambda *moved: refused.append(moved),
     )

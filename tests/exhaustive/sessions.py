@@ -18,7 +18,6 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.client.streams import Inbox, RecordStream
-from kshare.engine.demand import HeldDemand
 from kshare.engine.events import Acknowledged
 from kshare.engine.fetch_connection import FetchConnection
 from kshare.engine.node_session import NodeSession
@@ -92,7 +91,6 @@ class Member:
         self.cluster.want(["t"], {TOPIC: [0]})
         self.is_unsure = False
         """Whether it asks who leads the partition."""
-        self.demand = HeldDemand(self.book)
         self.nodes: dict[int, NodeSession] = {}
         self.sessions: dict[int, ShareSession] = {}
         self.tasks: list[Any] = []
@@ -190,7 +188,6 @@ class Member:
             line,
             self._settings,
             self.book,
-            self.demand,
             lambda _: "t",
             self._on_moved,
         )

@@ -11,7 +11,6 @@ import anyio
 from kshare.client.config import ConsumerConfig
 from kshare.client.holdings import Holdings
 from kshare.client.record import ShareBatch
-from kshare.engine.demand import HeldDemand
 from kshare.engine.node_session import NodeSession
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import ShareSession
@@ -29,10 +28,9 @@ class Rig:
         self.node = NodeSession(
             1,
             ShareSession("g", "m"),
-            broker,
+            broker,  # type: ignore[arg-type]
             config.member_settings(),
             self.holdings.book,
-            HeldDemand(self.holdings.book),
             lambda topic_id: "t",
             lambda partitions, leaders, endpoints: self.moved.append(partitions),
         )

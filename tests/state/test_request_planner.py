@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import pytest
@@ -38,6 +37,7 @@ from kshare.state.request_planner import (
     IDLE_WAIT_MS,
     LINGER_S,
     MAX_IDLE_S,
+    Demand,
     NextCheck,
     RequestPlanner,
 )
@@ -50,7 +50,7 @@ WORDS = {kind: word for word, kind in KINDS.items()}
 
 
 class Wish(NamedTuple):
-    """A constant `Demand`, and the `HolderDemand` in it."""
+    """A constant `HolderDemand`, and the `Demand` around it."""
 
     wants_more: bool = True
     records: int = 100
@@ -64,11 +64,9 @@ class Wish(NamedTuple):
     has_committed: bool = False
     rate: float = 0.0
     handed_out_at: float = 0.0
-    lease_check_at: float = math.inf
 
-    @property
-    def holder(self) -> Wish:
-        return self
+    def demand(self) -> Demand:
+        return Demand(self, self.brokers, self.undecided, self.is_confirming, self.has_committed)
 
     def capacity(self, brokers: int) -> int:
         return self.records // brokers
@@ -286,10 +284,6 @@ TRANSCRIPTS = {
     "nothing: no partition is wanted": """
         > later 60 or 10 undecided
     """,
-    "nothing: wakes for the next lease check": """
-        leases 7.5
-        > later 7.5 or 10 undecided
-    """,
     "nothing: wakes at the first decision, when acknowledgements start to wait": """
         hold 0 0-39
         undecided 40
@@ -312,8 +306,8 @@ class Talk:
         self.now = 0.0
 
     def next(self) -> SentRequest | NextCheck:
-        sent = self.planner.next(self.demand, self.now)
-        return self.planner.next_check(self.demand, self.now) if sent is None else sent
+        sent = self.planner.next(self.demand.demand(), self.now)
+        return self.planner.next_check(self.demand.demand(), self.now) if sent is None else sent
 
     def want(self, *numbers: int) -> None:
         self.session.want([(TOPIC, number) for number in numbers])
@@ -382,8 +376,6 @@ class Talk:
                 self.demand = self.demand._replace(undecided=int(records))
             case "rate", [records]:
                 self.demand = self.demand._replace(rate=float(records))
-            case "leases", [when]:
-                self.demand = self.demand._replace(lease_check_at=float(when))
             case "asked", []:
                 self.demand = self.demand._replace(is_user_waiting=True)
             case "ready", []:
