@@ -41,9 +41,8 @@ async def committed_texts(router: Router, group: str) -> dict[TopicPartition, Co
     """The texts that this consumer group has; none if it doesn't exist."""
 
     def errors_of(response: OffsetFetchResponse) -> Iterable[ResponseError | None]:
-        for one in response.groups:
-            action = f"offsets of consumer group {group}"
-            yield response_error(one.error_code, action, needs=[Right("Describe", "group", group)])
+        for row in response.groups:
+            yield response_error(row, f"offsets of consumer group {group}", Right("Describe", "group", group))
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)], require_stable=False)
     _, response = await router.ask_coordinator(group, request, errors_of, version=_BY_NAME)
@@ -66,7 +65,7 @@ async def commit_texts(
             needs = [Right("Read", "group", group), Right("Read", "topic", topic.name)]
             for row in topic.partitions:
                 action = f"committing an offset of consumer group {group} in {topic.name}"
-                yield response_error(row.error_code, f"{action}[{row.partition_index}]", needs=needs)
+                yield response_error(row, f"{action}[{row.partition_index}]", *needs)
 
     topics = [
         OffsetCommitRequestTopic(

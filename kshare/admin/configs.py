@@ -37,11 +37,8 @@ async def group_config(router: Router, group: str) -> list[ConfigEntry]:
     """The configuration of a group, with bounds if we may read the brokers' configuration."""
     if not group:
         raise ConfigError("a group's name must not be empty")
-    entries = [
-        one
-        for one in await describe(router, ConfigResource.GROUP, group)
-        if one.name.startswith((_BOUNDED, "errors."))
-    ]
+    found = await describe(router, ConfigResource.GROUP, group)
+    entries = [entry for entry in found if entry.name.startswith((_BOUNDED, "errors."))]
     names = [f"group.share.{end}.{_bare(entry.name)}" for entry in entries for end in ("min", "max")]
     bounds = await broker_values(router, names)
     return [
@@ -63,27 +60,16 @@ async def describe(
     keys: list[str] | None = None,
 ) -> list[ConfigEntry]:
     request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys)])
-    action = f"configuration of {resource.name.lower()} {name}"
-
-    async def step(deadline: float) -> list[ConfigEntry]:
-        response = await router.ask(
-            node,
-            request,
-            lambda response: [
-                response_error(
-                    result.error_code,
-                    action,
-                    result.error_message,
-                    [_right("DescribeConfigs", resource, name)],
-                )
-                for result in response.results
-            ],
-            deadline,
-        )
-        found = expected_row(response.results, "DescribeConfigs", f"{resource.name.lower()} {name}")
-        return sorted((_entry(row) for row in found.configs), key=lambda one: one.name)
-
-    return await router.retry(step)
+    subject, right = f"{resource.name.lower()} {name}", _right("DescribeConfigs", resource, name)
+    response = await router.ask_node(
+        node,
+        request,
+        lambda response: [
+            response_error(row, f"configuration of {subject}", right) for row in response.results
+        ],
+    )
+    found = expected_row(response.results, "DescribeConfigs", subject)
+    return sorted((_entry(row) for row in found.configs), key=lambda entry: entry.name)
 
 
 async def describe_many(
@@ -91,7 +77,7 @@ async def describe_many(
 ) -> dict[str, dict[str, str | None]]:
     """These settings of many groups or topics, with few requests; without those that we may not read."""
     found = await describe_each(router, resource, names, keys)
-    return {name: one for name, one in found.items() if isinstance(one, dict)}
+    return {name: values for name, values in found.items() if isinstance(values, dict)}
 
 
 async def describe_each(
@@ -124,14 +110,9 @@ async def alter(
     ]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource, name, rows)], is_trial)
     action = f"changing the configuration of {resource.name.lower()} {name}"
+    right = _right("AlterConfigs", resource, name)
     await router.ask_any(
-        request,
-        lambda response: [
-            response_error(
-                one.error_code, action, one.error_message, [_right("AlterConfigs", resource, name)]
-            )
-            for one in response.responses
-        ],
+        request, lambda response: [response_error(row, action, right) for row in response.responses]
     )
 
 
@@ -157,8 +138,8 @@ def _bare(name: str) -> str:
 
 async def topic_values(router: Router, topic: str, names: Iterable[str]) -> dict[str, str | None]:
     """The values of these settings of a topic."""
-    found = await describe(router, ConfigResource.TOPIC, topic, keys=list(names))
-    return {one.name: one.value for one in found}
+    entries = await describe(router, ConfigResource.TOPIC, topic, keys=list(names))
+    return {entry.name: entry.value for entry in entries}
 
 
 async def broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:

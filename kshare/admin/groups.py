@@ -26,9 +26,7 @@ async def list_groups(router: Router, types: Iterable[str], states: Iterable[str
         response = await router.ask_node(
             broker.node_id,
             request,
-            lambda response: [
-                response_error(response.error_code, "listing groups", needs=[Right("Describe", "cluster")])
-            ],
+            lambda response: [response_error(response, "listing groups", Right("Describe", "cluster"))],
         )
         for row in response.groups:
             found[row.group_id] = GroupListing(
@@ -38,18 +36,11 @@ async def list_groups(router: Router, types: Iterable[str], states: Iterable[str
 
 
 async def describe_share_group(router: Router, group: str) -> GroupDescription:
+    needs = Right("Describe", "group", group), Right("Describe", "topic", "*")
     node, response = await router.ask_coordinator(
         group,
         ShareGroupDescribeRequest(group_ids=[group]),
-        lambda response: [
-            response_error(
-                one.error_code,
-                f"group {group}",
-                one.error_message,
-                [Right("Describe", "group", group), Right("Describe", "topic", "*")],
-            )
-            for one in response.groups
-        ],
+        lambda response: [response_error(row, f"group {group}", *needs) for row in response.groups],
     )
     return _description(expected_row(response.groups, "ShareGroupDescribe", f"group {group}"), node, router)
 
@@ -92,7 +83,7 @@ def _description(found: described.DescribedGroup, node: int, router: Router) -> 
         epoch=found.group_epoch,
         assignment_epoch=found.assignment_epoch,
         assignor=found.assignor_name,
-        members=tuple(_member(one) for one in sorted(found.members, key=lambda one: one.member_id)),
+        members=tuple(_member(row) for row in sorted(found.members, key=lambda row: row.member_id)),
     )
 
 
@@ -119,10 +110,7 @@ async def delete_group(router: Router, group: str) -> None:
         group,
         DeleteGroupsRequest(groups_names=[group]),
         lambda response: [
-            response_error(
-                result.error_code, f"group {group}", result.error_message, [Right("Delete", "group", group)]
-            )
-            for result in response.results
+            response_error(row, f"group {group}", Right("Delete", "group", group)) for row in response.results
         ],
         is_repeatable=False,
     )

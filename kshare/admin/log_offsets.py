@@ -99,4 +99,4 @@ def _errors_of(response: ListOffsetsResponse) -> Iterable[ResponseError | None]:
     for topic in response.topics:
         for row in topic.partitions:
             action = f"offsets of {topic.name}[{row.partition_index}]"
-            yield response_error(row.error_code, action, needs=[Right("Describe", "topic", topic.name)])
+            yield response_error(row, action, Right("Describe", "topic", topic.name))

@@ -189,18 +189,18 @@ class LogReader:
         row = self._row(response, where)
         return FetchedBatches(
             row.records or b"",
-            [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
+            [(aborted.producer_id, aborted.first_offset) for aborted in row.aborted_transactions or ()],
             row.log_start_offset,
             row.last_stable_offset if self._is_committed_only else row.high_watermark,
         )
 
     def _errors_of(self, response: FetchResponse) -> Iterable[ResponseError | None]:
-        yield response_error(response.error_code, "reading")
+        yield response_error(response, "reading")
         for topic in response.responses:
             name = self._names.get(topic.topic_id, "")
             for row in topic.partitions:
                 action = f"reading {name}[{row.partition_index}]"
-                yield response_error(row.error_code, action, needs=[Right("Read", "topic", name)])
+                yield response_error(row, action, Right("Read", "topic", name))
 
     async def _find_leader(self, where: LogPartition, deadline: float) -> int:
         topic_id, partition = where
@@ -220,8 +220,6 @@ class LogReader:
 
 
 def _metadata_errors(response: MetadataResponse) -> Iterable[ResponseError | None]:
-    yield response_error(response.error_code, "finding the brokers")
+    yield response_error(response, "finding the brokers")
     for topic in response.topics:
-        yield response_error(
-            topic.error_code, f"finding the leaders of topic {topic.name or topic.topic_id.hex()}"
-        )
+        yield response_error(topic, f"finding the leaders of topic {topic.name or topic.topic_id.hex()}")

@@ -29,13 +29,11 @@ async def log_sizes(router: Router, where: Iterable[TopicPartition]) -> dict[Top
         response = await router.ask_node(
             leader,
             DescribeLogDirsRequest(list(topics.values())),
-            lambda response: [
-                response_error(response.error_code, "sizes of logs", needs=[Right("Describe", "cluster")])
-            ],
+            lambda response: [response_error(response, "sizes of logs", Right("Describe", "cluster"))],
         )
         for directory in response.results:
-            for one in directory.topics if not directory.error_code else ():
-                for size in one.partitions:
+            for held in directory.topics if not directory.error_code else ():
+                for size in held.partitions:
                     if not size.is_future_key:  # a copy that is being made on another disk
-                        found[one.name, size.partition_index] = size.partition_size
+                        found[held.name, size.partition_index] = size.partition_size
     return found

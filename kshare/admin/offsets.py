@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from kshare.admin.expected_rows import expected_row
@@ -53,17 +54,12 @@ async def share_group_offsets(
         ]
 
     def errors_of(response: DescribeShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
-        for one in response.groups:
-            action = f"offsets of group {group}"
-            yield response_error(
-                one.error_code, action, one.error_message, [Right("Describe", "group", group)]
-            )
-            for topic in one.topics:
-                needs = [Right("Describe", "topic", topic.topic_name)]
+        for described in response.groups:
+            yield response_error(described, f"offsets of group {group}", Right("Describe", "group", group))
+            for topic in described.topics:
                 for row in topic.partitions:
-                    where = f"{topic.topic_name}[{row.partition_index}]"
-                    action = f"offset of group {group} in {where}"
-                    yield response_error(row.error_code, action, row.error_message, needs)
+                    action = f"offset of group {group} in {topic.topic_name}[{row.partition_index}]"
+                    yield response_error(row, action, Right("Describe", "topic", topic.topic_name))
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
     _, response = await router.ask_coordinator(group, request, errors_of)
@@ -80,7 +76,7 @@ async def share_group_offsets(
             for topic in found.topics
             for row in topic.partitions
         ),
-        key=lambda one: (one.topic, one.partition),
+        key=lambda row: (row.topic, row.partition),
     )
 
 
@@ -96,16 +92,11 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
     ]
 
     def errors_of(response: AlterShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
-        action = f"setting offsets of group {group}"
-        yield response_error(
-            response.error_code, action, response.error_message, [Right("Read", "group", group)]
-        )
+        yield response_error(response, f"setting offsets of group {group}", Right("Read", "group", group))
         for topic in response.responses:
-            needs = [Right("Read", "topic", topic.topic_name)]
             for row in topic.partitions:
-                where = f"{topic.topic_name}[{row.partition_index}]"
-                action = f"setting the offset of group {group} in {where}"
-                yield response_error(row.error_code, action, row.error_message, needs)
+                action = f"setting the offset of group {group} in {topic.topic_name}[{row.partition_index}]"
+                yield response_error(row, action, Right("Read", "topic", topic.topic_name))
 
     _, response = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), errors_of)
     if not response.responses:
@@ -119,15 +110,12 @@ async def reset_offsets(
     router: Router, group: str, to: ResetPoint, topics: TopicSelection | None, *, is_dry_run: bool
 ) -> list[OffsetReset]:
     """Reset the offsets. Without `topics`, in all topics that the group has read."""
-    if topics is None:
-        current = await share_group_offsets(router, group, None)
-        if not current:
-            raise ConfigError(f"group {group} has read no topic yet: name the topics (topics=… or --topic)")
-    else:
-        current = await share_group_offsets(router, group, topics)
+    current = await share_group_offsets(router, group, topics)
+    if topics is None and not current:
+        raise ConfigError(f"group {group} has read no topic yet: name the topics (topics=… or --topic)")
     # As in every other result: what the coordinator reports may leave out records settled after its start offset.
     progress = (await ProgressReader(router).read({group: current}))[group]
-    before = {(one.topic, one.partition): one.start_offset for one in progress}
+    before = {(row.topic, row.partition): row.start_offset for row in progress}
     after = await _offsets_at(router, to, before)
     if not is_dry_run:
         await alter_offsets(router, group, after)
@@ -139,13 +127,9 @@ async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> N
 
     def errors_of(response: DeleteShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         action = f"deleting offsets of group {group}"
-        yield response_error(
-            response.error_code, action, response.error_message, [Right("Delete", "group", group)]
-        )
+        yield response_error(response, action, Right("Delete", "group", group))
         for row in response.responses:
-            action = f"deleting offsets of group {group} in {row.topic_name}"
-            needs = [Right("Read", "topic", row.topic_name)]
-            yield response_error(row.error_code, action, row.error_message, needs)
+            yield response_error(row, f"{action} in {row.topic_name}", Right("Read", "topic", row.topic_name))
 
     request = DeleteShareGroupOffsetsRequest(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in names]
@@ -191,5 +175,5 @@ async def _check_held(router: Router, where: list[TopicPartition], offset: int) 
 
 
 def _by_topic(where: Iterable[TopicPartition]) -> Iterable[tuple[str, list[int]]]:
-    for topic, pairs in groupby(sorted(where), key=lambda one: one[0]):
+    for topic, pairs in groupby(sorted(where), key=itemgetter(0)):
         yield topic, [number for _, number in pairs]

@@ -26,11 +26,8 @@ async def delete_records_before(
     def errors_of(response: DeleteRecordsResponse) -> Iterable[ResponseError | None]:
         for found in response.topics:
             for row in found.partitions:
-                yield response_error(
-                    row.error_code,
-                    f"deleting records of {topic}[{partition}] before offset {offset}",
-                    needs=[Right("Delete", "topic", topic)],
-                )
+                action = f"deleting records of {topic}[{partition}] before offset {offset}"
+                yield response_error(row, action, Right("Delete", "topic", topic))
 
     async def step(deadline: float) -> None:
         leader, found_id = await router.leader(topic, partition, deadline)

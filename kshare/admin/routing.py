@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 
@@ -59,6 +59,10 @@ class ResponseError:
     message: str | None
     needs: tuple[Right, ...]
     """The rights that brokers require for the request."""
+
+
+class _Row(Protocol):
+    error_code: int
 
 
 class _OutcomeUnknown(Exception):
@@ -114,15 +118,10 @@ class Router:
         return await self.retry(step)
 
     async def ask_node(
-        self,
-        node: int,
-        request: Request[ResponseT],
-        errors_of: ErrorsOf[ResponseT],
-        *,
-        version: int | None = None,
+        self, node: int | None, request: Request[ResponseT], errors_of: ErrorsOf[ResponseT]
     ) -> ResponseT:
         async def step(deadline: float) -> ResponseT:
-            return await self.ask(node, request, errors_of, deadline, version=version)
+            return await self.ask(node, request, errors_of, deadline)
 
         return await self.retry(step)
 
@@ -210,12 +209,10 @@ class Router:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
         def errors_of(response: MetadataResponse) -> Iterable[ResponseError | None]:
-            yield response_error(response.error_code, "finding the brokers")
+            yield response_error(response, "finding the brokers")
             for topic in response.topics if wanted else ():
                 name = topic.name or ""
-                yield response_error(
-                    topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)]
-                )
+                yield response_error(topic, f"topic {name}", Right("Describe", "topic", name))
 
         if deadline is None:
             response = await self.ask_any(request, errors_of)
@@ -265,18 +262,11 @@ class Router:
         return found
 
     async def _coordinator(self, group: str, kind: CoordinatorKind, deadline: float) -> int:
+        action, right = f"finding the coordinator of {group}", Right("Describe", _RESOURCE_OF[kind], group)
         response = await self.ask(
             None,
             FindCoordinatorRequest(key_type=kind, coordinator_keys=[group]),
-            lambda response: [
-                response_error(
-                    coordinator.error_code,
-                    f"finding the coordinator of {group}",
-                    coordinator.error_message,
-                    [Right("Describe", _RESOURCE_OF[kind], group)],
-                )
-                for coordinator in response.coordinators
-            ],
+            lambda response: [response_error(row, action, right) for row in response.coordinators],
             deadline,
         )
         found = expected_row(response.coordinators, "FindCoordinator", f"the coordinator of {group}")
@@ -288,11 +278,10 @@ class Router:
         self._coordinators[found.node_id] = format_address((found.host, found.port))
 
 
-def response_error(
-    code: int, action: str, message: str | None = None, needs: Iterable[Right] = ()
-) -> ResponseError | None:
-    """None for error code 0."""
-    return ResponseError(code, action, message, tuple(needs)) if code else None
+def response_error(row: _Row, action: str, *needs: Right) -> ResponseError | None:
+    """The error of a response, or of a row in it; None for success. `needs`: the rights that the request needs."""
+    message: str | None = getattr(row, "error_message", None)
+    return ResponseError(row.error_code, action, message, needs) if row.error_code else None
 
 
 def _until(deadline: float) -> float:

@@ -19,7 +19,7 @@ _NOT_AUTHORIZED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHO
 
 
 async def list_topics(router: Router, *, with_internal: bool) -> list[TopicListing]:
-    found = [
+    topics = [
         TopicListing(
             topic.name or "",
             topic.topic_id,
@@ -29,7 +29,8 @@ async def list_topics(router: Router, *, with_internal: bool) -> list[TopicListi
         )
         for topic in (await router.metadata(None)).topics
     ]
-    return sorted((one for one in found if with_internal or not one.is_internal), key=lambda one: one.topic)
+    shown = (topic for topic in topics if with_internal or not topic.is_internal)
+    return sorted(shown, key=lambda topic: topic.topic)
 
 
 async def create_topic(
@@ -53,10 +54,8 @@ async def create_topic(
     await router.ask_any(
         CreateTopicsRequest([topic], _TIMEOUT_MS),
         lambda response: [
-            response_error(
-                one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
-            )
-            for one in response.topics
+            response_error(row, f"creating topic {name}", Right("Create", "topic", name))
+            for row in response.topics
         ],
         is_repeatable=False,
     )
@@ -87,10 +86,8 @@ async def delete_topic(router: Router, name: str) -> None:
     await router.ask_any(
         DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=_TIMEOUT_MS),
         lambda response: [
-            response_error(
-                one.error_code, f"deleting topic {name}", one.error_message, [Right("Delete", "topic", name)]
-            )
-            for one in response.responses
+            response_error(row, f"deleting topic {name}", Right("Delete", "topic", name))
+            for row in response.responses
         ],
         is_repeatable=False,
     )

@@ -37,7 +37,6 @@ from kshare.protocol.record_builder import BatchBuilder
 from kshare.surroundings import wall_time
 
 _ALL_REPLICAS = -1
-_DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 _MAY_BE_WRITTEN = {BatchOutcome.RETRY_OPEN, BatchOutcome.REFUSED_OPEN}
 _CLAIM_S = 600.0
 _UNKNOWN_S = 10.0
@@ -141,12 +140,9 @@ class FencedWriter:
     def _errors_of(self, response: ProduceResponse) -> Iterable[ResponseError | None]:
         for topic in response.responses:
             for row in topic.partition_responses:
-                yield response_error(
-                    0 if row.error_code == _DUPLICATE else row.error_code,
-                    f"writing to {self._topic}[{self._partition}]",
-                    row.error_message,
-                    [Right("Write", "topic", self._topic)],
-                )
+                if row.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                    action = f"writing to {self._topic}[{self._partition}]"
+                    yield response_error(row, action, Right("Write", "topic", self._topic))
 
     def _fenced(self, code: int) -> ProducerFenced:
         return ProducerFenced(code, f"transactional id {self._name}", "a newer writer has this id")

@@ -118,7 +118,7 @@ class WrittenTopics:
 
 
 def _errors(response: MetadataResponse) -> Iterable[ResponseError | None]:
-    yield response_error(response.error_code, "finding the brokers")
+    yield response_error(response, "finding the brokers")
     for topic in response.topics:
         name = topic.name or ""
-        yield response_error(topic.error_code, f"topic {name}", needs=[Right("Describe", "topic", name)])
+        yield response_error(topic, f"topic {name}", Right("Describe", "topic", name))

@@ -139,9 +139,7 @@ class TransactionLink:
         try:
             await self._ask(request, errors_of, version=_ADDED_BY_CLIENTS, on_sent=on_sent)
         except ProducerFenced:
-            self.require(
-                transaction
-            )  # after its end, its epoch is refused because this producer has a newer one
+            self.require(transaction)  # after its end, its epoch is refused: this producer has a newer one
             raise
         transaction.added.update(missing)
 
@@ -257,16 +255,15 @@ class TransactionLink:
 
     def _begin_errors(self, response: InitProducerIdResponse) -> Iterable[ResponseError | None]:
         of = "" if self.name is None else f" for transactional id {self.name}"
-        yield response_error(response.error_code, f"getting a producer id{of}", needs=self._rights)
+        yield response_error(response, f"getting a producer id{of}", *self._rights)
 
     def _add_errors(self, response: AddPartitionsToTxnResponse) -> Iterable[ResponseError | None]:
         for topic in response.results_by_topic_v3_and_below:
-            rights = [*self._rights, Right("Write", "topic", topic.name)]
+            rights = *self._rights, Right("Write", "topic", topic.name)
             for row in topic.results_by_partition:
-                action = f"adding {topic.name}[{row.partition_index}] to the transaction"
-                yield response_error(row.partition_error_code, action, needs=rights)
+                if row.partition_error_code:
+                    action = f"adding {topic.name}[{row.partition_index}] to the transaction"
+                    yield ResponseError(row.partition_error_code, action, None, rights)
 
     def _end_errors(self, action: str, response: EndTxnResponse) -> Iterable[ResponseError | None]:
-        yield response_error(
-            response.error_code, f"{action} the transaction of {self.name}", needs=self._rights
-        )
+        yield response_error(response, f"{action} the transaction of {self.name}", *self._rights)

@@ -86,13 +86,8 @@ async def _try_to_create(info: ClusterInfo, name: str) -> None:
     await info.router.ask_any(
         request,
         lambda response: [
-            response_error(
-                topic.error_code,
-                f"creating topic {name}",
-                topic.error_message,
-                [Right("Create", "topic", name)],
-            )
-            for topic in response.topics
+            response_error(row, f"creating topic {name}", Right("Create", "topic", name))
+            for row in response.topics
         ],
     )
 
