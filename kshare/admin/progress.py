@@ -21,8 +21,8 @@ from kshare.admin.expected_starts import reset_of, with_expected_start
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.results import PartitionOffset, PartitionProgress, TopicPartition
 from kshare.admin.routing import Router
+from kshare.admin.share_states import StoredStates
 from kshare.admin.state_trail import StateTrail
-from kshare.admin.stored_states import StoredStates
 from kshare.admin.window_limits import WindowLimits
 from kshare.errors import BrokerError
 from kshare.state.share_records import UNINITIALIZED_START_OFFSET, SharePartitionKey, SharePartitionState

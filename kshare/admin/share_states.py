@@ -7,7 +7,7 @@ stopped. `kshare.state.share_records` decides what the records mean. Locks aren'
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import NamedTuple
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
@@ -86,10 +86,10 @@ class StateLog:
         self, wanted: Iterable[SharePartitionKey]
     ) -> dict[SharePartitionKey, SharePartitionState]:
         """The states of these as of now. Share-partitions without a stored state are left out."""
-        where = list(wanted)
-        await self.read(where)
+        keys = list(wanted)
+        await self.read(keys)
         states = self.states
-        return {one: states[one] for one in where if one in states}
+        return {key: states[key] for key in keys if key in states}
 
     async def read_all(self) -> None:
         """Read all partitions of the topic."""
@@ -126,11 +126,9 @@ class StateLog:
         try:
             async for batch in self._reader.batches((self._topic[0], number), at, end):
                 for record in batch:
-                    entry = (
-                        StateEntry.read(record, self._partition_states[number])
-                        if record.offset >= at
-                        else None
-                    )
+                    if record.offset < at:
+                        continue
+                    entry = StateEntry.read(record, self._partition_states[number])
                     if entry is not None:
                         if isinstance(entry.reported.message, ShareSnapshotValue):
                             self._unconfirmed.get(number, set()).discard(entry.reported.where)
@@ -149,6 +147,38 @@ class StateLog:
 
     async def _log_offsets(self, places: list[tuple[str, int]], which: int) -> dict[tuple[str, int], int]:
         return await log_offsets(self._router, places, which) if places else {}
+
+
+class StoredStates:
+    """The states as far as we are authorized to read them: none if we aren't, or if the topic doesn't exist."""
+
+    def __init__(self, router: Router) -> None:
+        self._log = StateLog(router)
+        self.trails = self._log.trails.of
+        """The history of the requested share-partitions, and of others in the same partitions of the topic."""
+        self._is_unauthorized = False
+
+    async def of_groups(self, groups: Collection[str]) -> dict[SharePartitionKey, SharePartitionState] | None:
+        """The current states of all share-partitions of these groups; None if we can't read the topic."""
+        if self._is_unauthorized:
+            return None
+        try:
+            await self._log.read_all()
+        except BrokerError as error:
+            self._is_unauthorized = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return None
+        return {where: state for where, state in self._log.states.items() if where.group in groups}
+
+    async def of(self, wanted: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, SharePartitionState]:
+        """The current states. Reads only what was stored since the previous call."""
+        where = list(wanted)
+        if not where or self._is_unauthorized:
+            return {}
+        try:
+            return await self._log.stored(where)
+        except BrokerError as error:
+            self._is_unauthorized = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return {}
 
 
 async def share_states(

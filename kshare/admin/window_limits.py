@@ -30,10 +30,10 @@ class WindowLimits:
 
     async def fill_in(self, group: str, found: list[PartitionProgress]) -> list[PartitionProgress]:
         """Add the limit. It is only requested if records are in flight and others wait behind them."""
-        if not any(one.window_span and one.waiting for one in found):
+        if not any(partition.window_span and partition.waiting for partition in found):
             return found
         limit = await self.of(group)
-        return [replace(one, window_limit=limit) for one in found]
+        return [replace(partition, window_limit=limit) for partition in found]
 
     async def of(self, group: str) -> int:
         """The group's limit; Kafka's default if we aren't authorized to read the configuration."""
@@ -44,16 +44,11 @@ class WindowLimits:
 
     async def _of_group(self, group: str) -> int | None:
         found = await configs.describe(self._router, ConfigResource.GROUP, group, keys=[OF_GROUP])
-        return next((int(one.value) for one in found if one.name == OF_GROUP and one.value), None)
+        return next((int(entry.value) for entry in found if entry.name == OF_GROUP and entry.value), None)
 
     async def _brokers(self) -> int:
         """Ask one broker, once: all should have the same limit."""
         if self._of_brokers is None:
-            node = await self._router.any_node()
-            found = await configs.describe(
-                self._router, ConfigResource.BROKER, str(node), node=node, keys=[OF_BROKERS]
-            )
-            self._of_brokers = next(
-                (int(one.value) for one in found if one.name == OF_BROKERS and one.value), USUAL_LIMIT
-            )
+            values = await configs.broker_values(self._router, [OF_BROKERS])
+            self._of_brokers = int(values.get(OF_BROKERS) or USUAL_LIMIT)
         return self._of_brokers

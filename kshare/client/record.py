@@ -18,8 +18,9 @@ from kshare.errors import AcknowledgeError, KshareError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
 from kshare.protocol.uncopied import refuse_copy
-from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, UNDECIDED, Lease
+from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, UNDECIDED, Lease, state_ranges
 
+_HELD, _LOST = state_ranges([HELD]), state_ranges([LOST])
 _accept = ACCEPT
 """Again, as a C variable: see the .pxd."""
 
@@ -147,7 +148,7 @@ class ShareBatch:
         """The only thread that may settle it, without a settlement queue; 0 if any may."""
         self._can_renew = True
         """Whether the brokers can renew locks."""
-        self._spans = held_ranges(lease)
+        self._spans = lease.spans_in(lease.first, lease.last, _HELD)
         """The records of the batch: first and last offset of each range."""
         self._is_part = False
         """Whether other records of its lease are in another batch."""
@@ -280,11 +281,7 @@ class ShareBatch:
 
     def _lost_spans(self, first: int, last: int) -> list[tuple[int, int]]:
         """The ranges of these offsets that can't be acknowledged because their lock was lost."""
-        lease = self._lease
-        return [
-            (lease.first + start, lease.first + end - 1)
-            for start, end in lease.runs_within(first, last, LOST, LOST)
-        ]
+        return self._lease.spans_in(first, last, _LOST)
 
     def _settle_all(self, kind: int) -> None:
         self._require_its_thread()
@@ -308,13 +305,11 @@ class ShareBatch:
 
     def _held_behind(self, offset: int) -> list[tuple[int, int]]:
         """First and last offset of each range of the batch that is still held after this offset."""
-        lease = self._lease
-        held = sorted(
-            run
+        return sorted(
+            held
             for first, last in self._spans
-            for run in lease.runs_in(max(first, offset + 1), last, UNDECIDED)
+            for held in self._lease.spans_in(max(first, offset + 1), last, UNDECIDED)
         )
-        return [(lease.first + start, lease.first + end - 1) for start, end in held]
 
     def _rest_behind(self, offset: int) -> ShareBatch | None:
         """Split off what is still held after this offset as another batch; None if nothing is."""
@@ -458,11 +453,6 @@ class BatchIterator:
 
 shown_names.show_as(ShareRecord, b"kshare.ShareRecord")
 shown_names.show_as(ShareBatch, b"kshare.ShareBatch")
-
-
-def held_ranges(lease: Lease) -> list[tuple[int, int]]:
-    """First and last offset of every range of undecided records."""
-    return [(lease.first + start, lease.first + end - 1) for start, end in lease.runs(HELD, HELD)]
 
 
 def lease_of(batch: ShareBatch) -> Lease:

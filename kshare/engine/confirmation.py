@@ -12,13 +12,14 @@ from typing import TypeVar
 from kshare.errors import KshareError
 from kshare.offset_ranges import OffsetRange, without
 from kshare.protocol.acknowledge_types import AcknowledgeType
-from kshare.state.lease import RENEW, SENT, Lease, StateRanges, TopicIdPartition, state_ranges
+from kshare.state.lease import RENEW, SENT, Lease, TopicIdPartition, state_ranges
 from kshare.state.session import AckRange
 
 Loss = tuple[Lease, KshareError]
 NameT = TypeVar("NameT")
 """How a partition is named in results."""
 _WITHOUT_RESPONSE = state_ranges([*AcknowledgeType, *(SENT | kind for kind in AcknowledgeType)])
+"""Of offsets that are decided and not sent, or sent and not confirmed."""
 _RENEWALS = state_ranges([RENEW, SENT | RENEW])
 _MAX_REFUSED = 1000
 """How many refused ranges of a partition to remember. With more, its error stays until the next commit."""
@@ -84,10 +85,10 @@ class Confirmation:
         self._renewed: dict[Lease, list[OffsetRange]] = {}
         """Only their renewals are waited for: they weren't accepted, released or rejected yet."""
         for lease in leases:
-            spans = _without_response(lease, lease.first, lease.last)
+            spans = lease.spans_in(lease.first, lease.last, _WITHOUT_RESPONSE)
             if spans:
                 self._open.append((lease, spans))
-                self._renewed[lease] = _without_response(lease, lease.first, lease.last, _RENEWALS)
+                self._renewed[lease] = lease.spans_in(lease.first, lease.last, _RENEWALS)
 
     @property
     def is_settled(self) -> bool:
@@ -96,7 +97,7 @@ class Confirmation:
         self._open = [
             (lease, spans)
             for lease, spans in self._open
-            if any(_without_response(lease, first, last) for first, last in spans)
+            if any(lease.runs_in(first, last, _WITHOUT_RESPONSE) for first, last in spans)
         ]
         return not self._open
 
@@ -123,10 +124,9 @@ class Confirmation:
                 responded = without(spans, unconfirmed)
                 ours += responded
                 if is_renewal:
-                    decided = [
-                        one for first, last in responded for one in _without_response(lease, first, last)
-                    ]
-                    unconfirmed = sorted([*unconfirmed, *decided])
+                    for first, last in responded:
+                        unconfirmed += lease.spans_in(first, last, _WITHOUT_RESPONSE)
+                    unconfirmed.sort()
                 else:
                     later += without(responded, without(responded, self._renewed[lease]))
                 spans = unconfirmed
@@ -159,11 +159,3 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
     """An error is kept even if later acknowledgements are confirmed."""
     if error is not None or partition not in results:
         results[partition] = error
-
-
-def _without_response(
-    lease: Lease, first: int, last: int, states: StateRanges = _WITHOUT_RESPONSE
-) -> list[OffsetRange]:
-    """Offsets that are decided and not sent, or sent and not confirmed."""
-    runs = lease.runs_in(first, last, states)
-    return [(lease.first + start, lease.first + end - 1) for start, end in runs]

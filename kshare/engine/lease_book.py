@@ -24,7 +24,16 @@ from kshare.state.acks import AckOutcome, PartitionAcks
 from kshare.state.coverage import wrong_ranges
 from kshare.state.doubted_batches import DoubtedBatches
 from kshare.state.kept_records import KeptRecords, KeptSpans
-from kshare.state.lease import ACCEPT, HELD, RELEASE, RENEW, Lease, TopicIdPartition, UndecidedCounter
+from kshare.state.lease import (
+    ACCEPT,
+    HELD,
+    RELEASE,
+    RENEW,
+    Lease,
+    TopicIdPartition,
+    UndecidedCounter,
+    state_ranges,
+)
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import MOVED, AckRange
 from kshare.state.unseen_releases import UnseenReleases
@@ -235,23 +244,17 @@ class LeaseBook:
         They get leases of their own: the rest of the lease is handed out and settled as usual. Released, they would be
         archived at the delivery count limit.
         """
-        held = [run for first, last in spans for run in lease.runs_within(first, last, HELD, HELD)]
+        held = [span for first, last in spans for span in lease.spans_in(first, last, state_ranges([HELD]))]
         acks = self._acks_of(lease)
         if acks is None:
             return 0
-        for start, end in held:
-            part = Lease(
-                lease.partition,
-                lease.first + start,
-                lease.first + end - 1,
-                lease.delivery_count,
-                counter=self.counter,
-            )
+        for first, last in held:
+            part = Lease(lease.partition, first, last, lease.delivery_count, counter=self.counter)
             acks.add(part)
             self.lease_timers.keep_for_good(part, lease)
             self.kept.add(part, [(part.first, part.last)], math.inf)
             self._reports.oversized(part, reason, self.unseen.limit)
-        return sum(end - start for start, end in held)
+        return sum(last - first + 1 for first, last in held)
 
     def _acks_of(self, lease: Lease) -> PartitionAcks | None:
         for partition_acks in self._sessions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from kshare.engine.commits import Commits
 from kshare.engine.events import Acknowledged, Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason
@@ -19,6 +20,7 @@ from kshare.state.unseen_releases import SAFE_LEFT
 
 _UNSENT = state_ranges([*(kind for kind in AcknowledgeType if kind != GAP), HELD])
 """What the user holds, or has decided and no request has taken along."""
+_HELD = state_ranges([HELD])
 _LOST_BECAUSE = {
     "expired": "lock expired; will be redelivered",
     "session": "the session with the broker ended; will be redelivered",
@@ -64,38 +66,33 @@ class LeaseReports:
     def came_again(self, lease: Lease, older_ones: Iterable[Lease]) -> None:
         """Report records of older leases that the user still holds and that were delivered again."""
         for older in older_ones:
-            held = older.runs_within(lease.first, lease.last, HELD, HELD)
+            held = older.spans_in(lease.first, lease.last, _HELD)
             if held and self._lease_timers.handed_out_at(older) is not None:
                 older.loss_reason = _LOST_BECAUSE["expired"]
-                if in_hand := without(_offsets(older, held), sorted(self._unread(older))):
+                if in_hand := without(held, sorted(self._unread(older))):
                     self._note_lost(older, in_hand)
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """The broker delivers records again that we hold: their locks expired earlier than we calculated."""
-        topic_partition = self.topic_partition_of(partition)
-        cause = "delivered again while held: the lock had expired at the broker"
-        self._reporter.log.records(logging.WARNING, cause, *topic_partition, records)
-        self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
+        self._warn("delivered again while held: the lock had expired at the broker", partition, records)
+        self._reporter.report(LeaseLost(*self.topic_partition_of(partition), records, "expired"))
 
     def locks_lost(self, outcome: AckOutcome) -> None:
         """Some records of a lease couldn't be renewed, though others could."""
-        topic_partition = self.topic_partition_of(outcome.partition)
         cause = "lock lost: it wasn't renewed, unlike others acquired with it; will be redelivered"
         for lease, first, last in outcome.locks_lost:
             records = last - first + 1
-            self._reporter.log.records(logging.WARNING, cause, *topic_partition, records, first, last)
+            self._warn(cause, outcome.partition, records, first, last)
             lease.loss_reason = _LOST_BECAUSE["expired"]
             in_hand = without([(first, last)], sorted(self._unread(lease)))
             if in_hand and self._lease_timers.handed_out_at(lease) is not None:
                 self._note_lost(lease, in_hand)
-            self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
+            self._reporter.report(LeaseLost(*self.topic_partition_of(outcome.partition), records, "expired"))
 
     def given_up(self, outcome: AckOutcome, error: int) -> None:
-        topic_partition = self.topic_partition_of(outcome.partition)
         cause = "given up as lost: all acknowledgements of their leases were refused"
-        self._reporter.log.records(
-            logging.WARNING, cause, *topic_partition, outcome.given_up, detail=error_name(error)
-        )
+        self._warn(cause, outcome.partition, outcome.given_up, detail=error_name(error))
+        topic_partition = self.topic_partition_of(outcome.partition)
         self._reporter.report(LeaseLost(*topic_partition, outcome.given_up, "expired"))
 
     def lost(self, lease: Lease, reason: LossReason) -> None:
@@ -106,44 +103,33 @@ class LeaseReports:
         records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
         if reason == "expired":
             # Acknowledgements under way aren't lost yet: the response has their outcome.
-            runs = lease.runs_in(lease.first, lease.last, _UNSENT)
-            records = sum(end - start for start, end in runs)
-            self._log_records("lock expired; will be redelivered", lease, runs)
+            unsent = lease.spans_in(lease.first, lease.last, _UNSENT)
+            records = _size(unsent)
+            self._warn_of_spans("lock expired; will be redelivered", lease, unsent)
         if not records:
             return
         lease.loss_reason = _LOST_BECAUSE.get(reason, reason)
         unread = self._unread(lease) if lease.undecided else ()
-        held = without(sorted(_offsets(lease, _held_runs(lease))), sorted(unread))
+        held = without(lease.spans_in(lease.first, lease.last, UNDECIDED), sorted(unread))
         if held and self._lease_timers.handed_out_at(lease) is not None:
             self._note_lost(lease, held)
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
     def last_delivery(self, lease: Lease, limit: int) -> None:
         cause = "acquired for the last time; what isn't accepted isn't delivered again"
-        self._reporter.log.records(
-            logging.WARNING,
-            cause,
-            *self.topic_partition_of(lease.partition),
-            lease.undecided,
-            lease.first,
-            lease.last,
-            f"delivery {lease.delivery_count} of {limit}",
-        )
+        detail = f"delivery {lease.delivery_count} of {limit}"
+        self._warn(cause, lease.partition, lease.undecided, lease.first, lease.last, detail)
 
     def given_back(self, lease: Lease, records: int, left: int, span: tuple[int, int]) -> None:
         """Records of these offsets that nobody has seen were released, or their locks were lost."""
-        topic, partition = self.topic_partition_of(lease.partition)
-        self._reporter.report(GivenBack(topic, partition, records, left))
+        self._reporter.report(GivenBack(*self.topic_partition_of(lease.partition), records, left))
         if left >= SAFE_LEFT:
             return
         if left:
-            level, cause = logging.WARNING, "given back unseen, with one delivery left"
+            self._warn("given back unseen, with one delivery left", lease.partition, records, *span)
         else:
-            level, cause = (
-                logging.ERROR,
-                "given back unseen at the delivery count limit; the broker archives them",
-            )
-        self._reporter.log.records(level, cause, topic, partition, records, *span)
+            cause = "given back unseen at the delivery count limit; the broker archives them"
+            self._log(logging.ERROR, cause, lease.partition, records, *span)
 
     def oversized(self, lease: Lease, reason: str, limit: int) -> None:
         """Records are kept, because they would decompress to more than the limit."""
@@ -159,29 +145,24 @@ class LeaseReports:
             "Raise max_decompressed_bytes and restart: each restart, and each session that ends, costs a delivery, and "
             "after the last one the broker archives them"
         )
-        self._name_oversized("larger than max_decompressed_bytes; not handed out, and kept", lease, detail)
+        self._name_oversized("not handed out, and kept", lease, detail)
 
     def stopped(self, lease: Lease, left: int) -> None:
         """Nothing of the partition is fetched any more, because of oversized records in it."""
         detail = f"deliveries left: {left}. Raise max_decompressed_bytes and restart"
-        cause = (
-            "larger than max_decompressed_bytes; no longer locked, so their partition isn't fetched any more"
-        )
-        self._name_oversized(cause, lease, detail)
+        self._name_oversized("no longer locked, so their partition isn't fetched any more", lease, detail)
 
-    def _name_oversized(self, cause: str, lease: Lease, detail: str) -> None:
-        topic, partition = self.topic_partition_of(lease.partition)
-        records = len(lease.states)
-        self._reporter.log.records(
-            logging.ERROR, cause, topic, partition, records, lease.first, lease.last, detail
-        )
+    def _name_oversized(self, what: str, lease: Lease, detail: str) -> None:
+        cause, records = f"larger than max_decompressed_bytes; {what}", len(lease.states)
+        self._log(logging.ERROR, cause, lease.partition, records, lease.first, lease.last, detail)
 
     def _note_lost(self, lease: Lease, held: Sequence[tuple[int, int]]) -> None:
         topic, partition = self.topic_partition_of(lease.partition)
-        records = sum(last - first + 1 for first, last in held)
         first, last = min(held)[0], max(held)[1]
         records_text = (
-            f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
+            f"offset {first}"
+            if first == last
+            else f"{_size(held)} records between offsets {first} and {last}"
         )
         reason = f"{topic}[{partition}], {records_text}: {lease.loss_reason}"
         lease.held_losses += held
@@ -192,16 +173,14 @@ class LeaseReports:
     def not_renewed(self, outcome: AckOutcome) -> None:
         records = sum(lease.undecided for lease in outcome.not_renewed)
         cause = "lock not renewed: the group forbids it, or the lock has expired"
-        self._reporter.log.records(
-            logging.WARNING, cause, *self.topic_partition_of(outcome.partition), records
-        )
+        self._warn(cause, outcome.partition, records)
 
     def not_renewable(self, lease: Lease) -> None:
         """It will be renewed no more."""
         timers = self._lease_timers
         reason = "held for max_lease_seconds" if timers.can_renew else timers.no_renewal_because
         cause = f"lock is not renewed ({reason}); will be redelivered unless acknowledged before it expires"
-        self._log_records(cause, lease, _held_runs(lease))
+        self._warn_of_spans(cause, lease, lease.spans_in(lease.first, lease.last, UNDECIDED))
 
     # --- outcomes
 
@@ -221,24 +200,29 @@ class LeaseReports:
                 topic_partition = self.topic_partition_of(lease.partition)
                 self._reporter.report(Finished(*topic_partition, len(lease.states), now - handed_out_at))
 
-    def _log_records(self, cause: str, lease: Lease, runs: list[tuple[int, int]]) -> None:
-        """`runs`: start and end index of the records that the line is about."""
-        if not runs:
-            return
-        topic, partition = self.topic_partition_of(lease.partition)
-        records = sum(end - start for start, end in runs)
-        first, last = lease.first + min(runs)[0], lease.first + max(runs)[1] - 1
-        self._reporter.log.records(logging.WARNING, cause, topic, partition, records, first, last)
+    # --- the log
+
+    def _warn_of_spans(self, cause: str, lease: Lease, spans: Sequence[tuple[int, int]]) -> None:
+        if spans:
+            self._warn(cause, lease.partition, _size(spans), min(spans)[0], max(spans)[1])
+
+    def _warn(
+        self,
+        cause: str,
+        partition: TopicIdPartition,
+        records: int,
+        first: int | None = None,
+        last: int | None = None,
+        detail: str = "",
+    ) -> None:
+        self._log(logging.WARNING, cause, partition, records, first, last, detail)
+
+    def _log(self, level: int, cause: str, partition: TopicIdPartition, *about: Any) -> None:
+        self._reporter.log.records(level, cause, *self.topic_partition_of(partition), *about)
 
 
-def _held_runs(lease: Lease) -> list[tuple[int, int]]:
-    """Start and end index of what is held and undecided."""
-    return lease.runs_in(lease.first, lease.last, UNDECIDED)
-
-
-def _offsets(lease: Lease, runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """First and last offset of these runs."""
-    return [(lease.first + start, lease.first + end - 1) for start, end in runs]
+def _size(spans: Iterable[tuple[int, int]]) -> int:
+    return sum(last - first + 1 for first, last in spans)
 
 
 def outcome_error(outcome: AckOutcome) -> KshareError | None:

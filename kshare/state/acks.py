@@ -260,9 +260,9 @@ class PartitionAcks:
     def _locks_lost(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:
         """Others of these leases were renewed, but not these. Those decided meanwhile are sent all the same."""
         lost = [
-            (lease, lease.first + start, lease.first + end - 1)
+            (lease, *span)
             for lease, first, last in lease_ranges
-            for start, end in lease.runs_in(first, last, _RENEWALS)
+            for span in lease.spans_in(first, last, _RENEWALS)
         ]
         for lost_range in lost:
             _lose(*lost_range)

@@ -40,12 +40,10 @@ cdef class Lease:
     @cython.locals(states=bytearray, types=bytes, kind="unsigned char")
     cpdef bytes send(self, Py_ssize_t start, Py_ssize_t stop)
 
-    cpdef list runs(self, unsigned char low, unsigned char high)
-
-    cpdef list runs_within(self, int64_t first, int64_t last, unsigned char low, unsigned char high)
-
-    @cython.locals(runs=list)
+    @cython.locals(runs=list, start=Py_ssize_t, stop=Py_ssize_t)
     cpdef list runs_in(self, int64_t first, int64_t last, tuple states)
+
+    cpdef list spans_in(self, int64_t first, int64_t last, tuple states)
 
     @cython.locals(index=int64_t, state=int)
     cpdef bint is_held(self, int64_t offset) except -1

@@ -312,20 +312,18 @@ class Lease:
                 if batch_first <= last and first <= batch_last:
                     yield max(first, batch_first), min(last, batch_last), epoch
 
-    def runs(self, low: int, high: int) -> list[tuple[int, int]]:
-        """Start and end index of every run of states from `low` to `high`."""
-        return byte_runs.runs_between(self.states, 0, len(self.states), low, high)
-
-    def runs_within(self, first: int, last: int, low: int, high: int) -> list[tuple[int, int]]:
-        """The same within these offsets, which may extend beyond the lease."""
-        start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
-        return byte_runs.runs_between(self.states, start, stop, low, high)
-
     def runs_in(self, first: int, last: int, states: StateRanges) -> list[tuple[int, int]]:
-        """Start and end index of the runs within these offsets, of states in any of these ranges; sorted."""
+        """Start and end index of every run of these states within these offsets, which may extend beyond the lease."""
+        start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
         runs: list[tuple[int, int]] = []
         for low, high in states:
-            runs += self.runs_within(first, last, low, high)
+            runs += byte_runs.runs_between(self.states, start, stop, low, high)
         if len(states) > 1:
             runs.sort()
         return runs
+
+    def spans_in(self, first: int, last: int, states: StateRanges) -> list[tuple[int, int]]:
+        """First and last offset of each of these runs."""
+        return [
+            (self.first + start, self.first + end - 1) for start, end in self.runs_in(first, last, states)
+        ]

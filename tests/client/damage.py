@@ -144,15 +144,15 @@ def outcome(one: Recorded, frame: bytes) -> AckOutcome:
         logger.propagate = True
     leases = [(partition, lease) for partition, acks in node.partition_acks.items() for lease in acks.leases]
     gaps = {
-        (partition, lease.first + offset)
+        (partition, offset)
         for partition, lease in leases
-        for start, end in lease.runs(GAP, GAP)
-        for offset in range(start, end)
+        for first, last in lease.spans_in(lease.first, lease.last, ((GAP, GAP),))
+        for offset in range(first, last + 1)
     }
     released = [
-        (partition, lease.first + start, lease.first + end - 1)
+        (partition, *span)
         for partition, lease in leases
-        for start, end in lease.runs(RELEASE, RELEASE)
+        for span in lease.spans_in(lease.first, lease.last, ((RELEASE, RELEASE),))
     ]
     is_noticed = is_noticed or ears.count > 0 or bool(refused)
     is_noticed = is_noticed or any(isinstance(event, Damaged | SessionEnded) for event in events)

@@ -11,7 +11,7 @@ import pytest
 
 from kshare.client import record as record_module
 from kshare.client.arrivals import FetchedPartition, PendingBatch
-from kshare.client.record import ShareBatch, ShareRecord, held_ranges, lease_of, settle_through
+from kshare.client.record import ShareBatch, ShareRecord, lease_of, settle_through, spans_of
 from kshare.engine.lease_book import LeaseBook
 from kshare.errors import AcknowledgeError, CorruptBatchError
 from kshare.protocol import record_header
@@ -70,7 +70,7 @@ def test_rule_7_offsets_without_a_record_are_gaps() -> None:
     made = share_batch(lease, found)
     assert [record.offset for record in made] == [10, 11, 14, 19, 30]
     assert made.values() == [b"value %d" % offset for offset in (10, 11, 14, 19, 30)]
-    assert held_ranges(lease) == [(10, 11), (14, 14), (19, 19), (30, 30)]
+    assert spans_of(share_batch(lease, found)) == [(10, 11), (14, 14), (19, 19), (30, 30)]
     made.accept()
     book = PartitionAcks(P)
     book.add(lease)

@@ -51,7 +51,9 @@ def stretches(states: list[int], wanted: range) -> list[tuple[int, int]]:
 @given(leases, st.sampled_from([(HELD, HELD), (GAP, REJECT), (RENEW, RENEW), (ACCEPT, REJECT)]))
 def test_runs_are_maximal(lease: Lease, kinds: tuple[int, int]) -> None:
     low, high = kinds
-    assert lease.runs(low, high) == stretches(list(lease.states), range(low, high + 1))
+    assert lease.runs_in(lease.first, lease.last, (kinds,)) == stretches(
+        list(lease.states), range(low, high + 1)
+    )
 
 
 @given(leases, st.integers(-5, 1000), st.integers(0, 1000))
@@ -60,7 +62,7 @@ def test_runs_within_offsets_are_clipped(lease: Lease, first: int, more: int) ->
     for index in range(len(states)):
         if not first <= lease.first + index < first + more:
             states[index] = LOST
-    assert lease.runs_within(first, first + more - 1, GAP, REJECT) == stretches(states, range(GAP, RENEW))
+    assert lease.runs_in(first, first + more - 1, ((GAP, REJECT),)) == stretches(states, range(GAP, RENEW))
 
 
 @given(leases)
