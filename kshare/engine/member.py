@@ -348,7 +348,7 @@ class GroupMember:
                     self._log(logging.WARNING, "membership lost, joining again", error)
                     self._assign_to_nodes()
                     self._report_assignment({})
-                case GroupFull(error, _):
+                case GroupFull(error):
                     self._log(logging.WARNING, "group full, retrying", error)
                 case Failed(error):
                     self._fail(self._explained(error))

@@ -24,7 +24,7 @@ Requests ask by name for the topics that the user wants and by id for those assi
     gone    | the same later                                  | known   | it exists after all; asked for while assigned
 
 Pauses between requests in quick succession grow; after a quiet time they start over. Everything else is refreshed when
-it reaches `max_age`.
+it is `REFRESH_S` old.
 
 Decides what to ask next and which information to trust, never which topics matter or which broker to ask.
 """
@@ -43,21 +43,12 @@ from kshare.state.session import Leader
 
 _UNKNOWN = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
 _NOTHING: Mapping[bytes, Iterable[int]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshTimes:
-    """When to ask, and how long to wait for a topic to become known; in seconds."""
-
-    max_age: float = 300.0
-    min_pause: float = 0.05
-    max_pause: float = 1.0
-    """Pauses between requests in quick succession double up to this."""
-    grace: float = 5.0
-    """How long a topic may be unknown before it counts as deleted."""
-
-
-DEFAULT_REFRESH_TIMES = RefreshTimes()
+REFRESH_S = 300.0
+"""How old metadata may get."""
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.05, 1.0
+"""Pauses between requests in quick succession double up to the longest."""
+GRACE_S = 5.0
+"""How long a topic may be unknown before it counts as deleted."""
 
 
 class BrokerNode(NamedTuple):
@@ -97,14 +88,11 @@ class _Topic:
 
 
 class ClusterView:
-    """One client's view of its cluster. `jitter` scales the pauses of this client."""
+    """One client's view of its cluster."""
 
-    def __init__(self, refresh_times: RefreshTimes = DEFAULT_REFRESH_TIMES, jitter: float = 1.0) -> None:
-        self.cluster_id: str | None = None
+    def __init__(self) -> None:
         self.refused: dict[str, int] = {}
         """Error codes of wanted topics without metadata: missing, not permitted, or with an invalid name."""
-        self._refresh_times = refresh_times
-        self._jitter = jitter
         self._nodes: dict[int, BrokerNode] = {}
         self._topics: dict[bytes, _Topic] = {}
         self._ids: dict[str, bytes] = {}
@@ -157,7 +145,7 @@ class ClusterView:
         """When there is something to ask; None while a response is awaited."""
         if self._under_way is not None:
             return None
-        earliest = self._requested_at + self._pause * self._jitter
+        earliest = self._requested_at + self._pause
         if self._is_outdated or self._ids_to_request():
             return earliest
         return max(earliest, self._refresh_at)
@@ -166,10 +154,10 @@ class ClusterView:
         """The next request, for any broker; pass it to `on_metadata` with its response."""
         if self.wake_at is None or now < self.wake_at:
             return None
-        if now - self._requested_at > 2 * self._refresh_times.max_pause:
+        if now - self._requested_at > 2 * _MAX_PAUSE_S:
             self._pause = 0.0
-        longer = max(self._refresh_times.min_pause, 2 * self._pause)
-        self._pause = min(longer, self._refresh_times.max_pause)
+        longer = max(_MIN_PAUSE_S, 2 * self._pause)
+        self._pause = min(longer, _MAX_PAUSE_S)
         self._requested_at = now
         if self._is_outdated or now >= self._refresh_at:
             names = self._names | {
@@ -205,7 +193,6 @@ class ClusterView:
             return [Rebootstrap()]
         if response.error_code:
             return []
-        self.cluster_id = response.cluster_id
         self._nodes = {broker.node_id: _node(broker) for broker in response.brokers}
         requested = {topic.name for topic in request.topics or ()}
         if None in requested:
@@ -215,8 +202,8 @@ class ClusterView:
             self._is_outdated = not requested >= self._names
             events = self._learn_topics(response, now)
             is_odd = not self._deleted.keys().isdisjoint(self._assigned)
-            wait = 2 * self._refresh_times.grace if is_odd else self._refresh_times.max_age
-            self._refresh_at = now + wait * self._jitter
+            wait = 2 * GRACE_S if is_odd else REFRESH_S
+            self._refresh_at = now + wait
             self._deleted = {
                 topic_id: at
                 for topic_id, at in self._deleted.items()
@@ -250,7 +237,7 @@ class ClusterView:
 
     def _is_stale(self, topic_id: bytes, now: float) -> bool:
         """Whether a broker that still lists this topic is more likely stale than we are wrong."""
-        return topic_id in self._deleted and now - self._deleted[topic_id] < self._refresh_times.grace
+        return topic_id in self._deleted and now - self._deleted[topic_id] < GRACE_S
 
     def _on_known(self, name: str, topic: MetadataResponseTopic, now: float) -> list[ClusterEvent]:
         topic_id, previous_id = topic.topic_id, self._ids.get(name)
@@ -276,7 +263,7 @@ class ClusterView:
             return []
         self._doubted.discard(topic_id)
         since = self._unknown_since.setdefault(topic_id, now)
-        return [self._mark_deleted(topic_id, now)] if now - since >= self._refresh_times.grace else []
+        return [self._mark_deleted(topic_id, now)] if now - since >= GRACE_S else []
 
     def _mark_deleted(self, topic_id: bytes, now: float) -> TopicDeleted:
         topic = self._topics.pop(topic_id, None)

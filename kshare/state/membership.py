@@ -38,7 +38,6 @@ assignment, nor how long the coordinator may be silent: only a response tells wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -52,6 +51,13 @@ from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHe
 _JOIN, _LEAVE = 0, -1
 _MOST_LEAVES = 6
 """How often leaving is tried: for about three seconds, in which another broker becomes the coordinator."""
+FIRST_INTERVAL_S, MAX_INTERVAL_S = 0.1, 0.2
+"""Between heartbeats while an assignment is expected: Kafka assigns a second after the join. A heartbeat should come
+just after that, not just before."""
+EARLY_PERIOD_S = 4.0
+"""How long to send frequent heartbeats for an assignment; with more members than partitions none may come."""
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
+"""Pauses after errors double up to the longest."""
 _NOT_A_MEMBER = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
 _COORDINATOR_MOVED = {
     ErrorCode.NOT_COORDINATOR,
@@ -75,27 +81,8 @@ class MembershipState(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatTimes:
-    """Seconds between heartbeats where the coordinator's own interval doesn't apply."""
-
-    first_interval: float = 0.1
-    max_interval: float = 0.2
-    """Kafka assigns a second after the join: a heartbeat should come just after that, not just before."""
-    early_period: float = 4.0
-    """How long to send frequent heartbeats for an assignment; with more members than partitions none may come."""
-    min_pause: float = 0.1
-    max_pause: float = 2.0
-    """Pauses after errors double up to this."""
-
-
-DEFAULT_HEARTBEAT_TIMES = HeartbeatTimes()
-
-
 class Joined(NamedTuple):
     """The coordinator has accepted the member."""
-
-    is_again: bool
 
 
 class AssignmentChanged(NamedTuple):
@@ -111,10 +98,9 @@ class MembershipLost(NamedTuple):
 
 
 class GroupFull(NamedTuple):
-    """The group is full; tried again at `retry_at`."""
+    """The group is full; tried again later."""
 
     error: BrokerError
-    retry_at: float
 
 
 class Failed(NamedTuple):
@@ -134,16 +120,10 @@ MembershipRequest = FindCoordinatorRequest | ShareGroupHeartbeatRequest
 
 
 class Membership:
-    """One member. `member_id` is a UUID in Kafka's base64 form; `jitter` scales this member's pauses."""
+    """One member. `member_id` is a UUID in Kafka's base64 form."""
 
     def __init__(
-        self,
-        group_id: str,
-        member_id: str,
-        topics: Iterable[str],
-        rack_id: str | None = None,
-        times: HeartbeatTimes = DEFAULT_HEARTBEAT_TIMES,
-        jitter: float = 1.0,
+        self, group_id: str, member_id: str, topics: Iterable[str], rack_id: str | None = None
     ) -> None:
         self.group_id = group_id
         self.member_id = member_id
@@ -154,8 +134,6 @@ class Membership:
         """The coordinator's last error, until it responds without one."""
         self._topics = _checked_topics(topics)
         self._rack_id = rack_id
-        self._times = times
-        self._jitter = jitter
         self.member_epoch = _JOIN
         self._sent_topics: list[str] = []
         self._is_confirmed = False  # that the coordinator has received the subscription
@@ -163,8 +141,7 @@ class Membership:
         self._next_at = float("-inf")
         self._failures = 0
         self._early_until = float("-inf")
-        self._early_interval = times.first_interval
-        self._was_member = False
+        self._early_interval = FIRST_INTERVAL_S
         self._may_be_registered = False
 
     # --- what to send
@@ -269,15 +246,13 @@ class Membership:
         events: list[MembershipEvent] = []
         is_join = self.state is MembershipState.JOINING
         if is_join:
-            events.append(Joined(is_again=self._was_member))
-            self.state, self._was_member = MembershipState.STABLE, True
+            events.append(Joined())
+            self.state = MembershipState.STABLE
         self.member_epoch, self._failures = response.member_epoch, 0
         rows = response.assignment.topic_partitions if response.assignment else []
         if is_join or names not in (None, self._sent_topics):
-            self._early_interval, self._early_until = (
-                self._times.first_interval,
-                now + self._times.early_period,
-            )
+            self._early_interval = FIRST_INTERVAL_S
+            self._early_until = now + EARLY_PERIOD_S
         if rows and (is_join or names is None):  # else it may just repeat the previous assignment
             self._early_until = now
         if names is not None:
@@ -291,12 +266,12 @@ class Membership:
 
     def _schedule(self, interval: float, now: float) -> None:
         """After a success: at once if the topics changed, soon while an assignment is expected, else at `interval`."""
-        pause = max(interval, self._times.max_interval)
+        pause = max(interval, MAX_INTERVAL_S)
         if self._topics != self._sent_topics:
             pause = 0.0
         elif now < self._early_until:
             pause = min(pause, self._early_interval)
-            self._early_interval = min(self._early_interval * 1.5, self._times.max_interval)
+            self._early_interval = min(self._early_interval * 1.5, MAX_INTERVAL_S)
         self._next_at = now + pause
 
     # --- what was refused
@@ -320,7 +295,7 @@ class Membership:
             return [] if before is MembershipState.LEAVING else [Failed(error)]
         self._is_confirmed = False
         self._retry(now)
-        return [GroupFull(error, self._next_at)] if code == ErrorCode.GROUP_MAX_SIZE_REACHED else []
+        return [GroupFull(error)] if code == ErrorCode.GROUP_MAX_SIZE_REACHED else []
 
     def _rejoin(self, error: BrokerError, now: float) -> list[MembershipEvent]:
         self.state, self.member_epoch, self._is_confirmed = MembershipState.JOINING, _JOIN, False
@@ -332,9 +307,9 @@ class Membership:
         if self.state is MembershipState.LEAVING and self._failures + 1 >= _MOST_LEAVES:
             self.state = MembershipState.FAILED
             return
-        pause = min(self._times.min_pause * 2.0**self._failures, self._times.max_pause)
+        pause = min(_MIN_PAUSE_S * 2.0**self._failures, _MAX_PAUSE_S)
         self._failures = min(self._failures + 1, 30)
-        self._next_at = now + pause * self._jitter
+        self._next_at = now + pause
 
 
 def _checked_topics(topics: Iterable[str]) -> list[str]:

@@ -271,7 +271,6 @@ class RequestPlanner:
         room = demand.holder.capacity_in_bytes(demand.brokers)
         return FetchLimits(
             max_records=capacity,
-            batch_size=capacity,
             max_wait_ms=self._wait_ms(demand, now, is_acknowledging=is_acknowledging),
             max_bytes=min(room, self._fetch_size.bytes_for(len(self._session.wanted))),
             is_strict=self._acquire == "records" or (self._acquire == "auto" and capacity < STRICT_BELOW),

@@ -29,6 +29,7 @@ from kshare.protocol.messages import share_acknowledge_request as acknowledging
 from kshare.protocol.messages import share_fetch_request as fetching
 from kshare.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
 from kshare.protocol.messages.share_acknowledge_response import NodeEndpoint as AcknowledgingEndpoint
+from kshare.protocol.messages.share_acknowledge_response import PartitionData as AcknowledgedPartition
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint as FetchingEndpoint
@@ -59,10 +60,8 @@ class FetchLimits(NamedTuple):
     """How much a fetch may return, and how long the broker may wait for it."""
 
     max_records: int
-    batch_size: int
     max_wait_ms: int
     max_bytes: int
-    min_bytes: int = 1
     is_strict: bool = False
     """Record-limit mode: at most this many records, even out of a larger batch."""
 
@@ -112,9 +111,10 @@ class ShareSession:
         self.group_id = group_id
         self.member_id = member_id
         self._epoch = INITIAL_EPOCH
-        self._wanted: frozenset[TopicIdPartition] = frozenset()
+        self.wanted: frozenset[TopicIdPartition] = frozenset()
+        self.under_way: SentRequest | None = None
+        """The request that the broker hasn't responded to yet. It isn't stored anywhere else."""
         self._in_session: frozenset[TopicIdPartition] = frozenset()
-        self._under_way: SentRequest | None = None
 
     @property
     def is_open(self) -> bool:
@@ -122,37 +122,28 @@ class ShareSession:
         return self._epoch != INITIAL_EPOCH
 
     @property
-    def under_way(self) -> SentRequest | None:
-        """The request that the broker hasn't responded to yet. It isn't stored anywhere else."""
-        return self._under_way
-
-    @property
-    def wanted(self) -> frozenset[TopicIdPartition]:
-        return self._wanted
-
-    @property
     def has_partition_changes(self) -> bool:
         """Whether the broker still has to add or to forget partitions."""
-        return self._wanted != self._in_session
+        return self.wanted != self._in_session
 
     def want(self, partitions: Iterable[TopicIdPartition]) -> None:
         """Replaces the partitions to fetch from this broker."""
-        self._wanted = frozenset(partitions)
+        self.wanted = frozenset(partitions)
 
     def fetch(self, limits: FetchLimits, acks: Acks) -> SentRequest:
         """Asks for records. A fetch that acknowledges a partition adds it to the session: a later one forgets it."""
         self._check(acks)
-        added = self._wanted - self._in_session
-        forgotten = self._in_session - self._wanted - acks.keys()
+        added = self.wanted - self._in_session
+        forgotten = self._in_session - self.wanted - acks.keys()
         request = ShareFetchRequest(
             group_id=self.group_id,
             member_id=self.member_id,
             share_session_epoch=self._epoch,
             max_wait_ms=limits.max_wait_ms,
-            min_bytes=limits.min_bytes,
+            min_bytes=1,
             max_bytes=limits.max_bytes,
             max_records=limits.max_records,
-            batch_size=limits.batch_size,
+            batch_size=limits.max_records,
             share_acquire_mode=1 if limits.is_strict else 0,
             topics=[
                 fetching.FetchTopic(
@@ -193,15 +184,15 @@ class ShareSession:
         """The session has ended, or its state is unknown: everything it acquired is lost."""
         self._epoch = INITIAL_EPOCH
         self._in_session = frozenset()
-        self._under_way = None
+        self.under_way = None
 
     def on_response(
         self, sent: SentRequest, response: ShareFetchResponse | ShareAcknowledgeResponse
     ) -> SessionResponse:
         """Takes the response to `sent`, and returns its content."""
-        if sent is not self._under_way:
+        if sent is not self.under_way:
             return SessionResponse()  # the response to a request before a reset: ignored
-        self._under_way = None
+        self.under_way = None
         if response.error_code != ErrorCode.NONE:
             self.reset()
             return SessionResponse(error=response.error_code, message=response.error_message)
@@ -227,7 +218,7 @@ class ShareSession:
         return ShareAcknowledgeRequest(self.group_id, self.member_id, epoch, is_renewing, topics)
 
     def _check(self, acks: Acks) -> None:
-        if self._under_way:
+        if self.under_way:
             raise ValueError("a request of this session is under way: its requests go one after another")
         if acks and not self.is_open:
             raise ValueError("the request that opens a session may carry no acknowledgements")
@@ -238,8 +229,8 @@ class ShareSession:
         acks: Acks,
         partitions: frozenset[TopicIdPartition],
     ) -> SentRequest:
-        self._under_way = SentRequest(request, acks, partitions)
-        return self._under_way
+        self.under_way = SentRequest(request, acks, partitions)
+        return self.under_way
 
 
 def _by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[bytes, list[int]]]:
@@ -270,9 +261,7 @@ def _read_fetch(sent: SentRequest, response: ShareFetchResponse) -> SessionRespo
             elif data.acquired_records:
                 acquired.append((partition, data))
             if MOVED & {data.error_code, data.acknowledge_error_code}:
-                leaders += _if_known(
-                    Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
-                )
+                leaders += _leader(partition, data)
     return SessionResponse(
         acknowledged=acknowledged,
         without_response=frozenset(sent.acks.keys() - acknowledged.keys()),
@@ -293,9 +282,7 @@ def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse)
             partition = (topic.topic_id, data.partition_index)
             acknowledged[partition] = data.error_code
             if data.error_code in MOVED:
-                leaders += _if_known(
-                    Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
-                )
+                leaders += _leader(partition, data)
     return SessionResponse(
         acknowledged=acknowledged,
         without_response=frozenset(sent.acks.keys() - acknowledged.keys()),
@@ -305,6 +292,7 @@ def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse)
     )
 
 
-def _if_known(leader: Leader) -> list[Leader]:
+def _leader(partition: TopicIdPartition, data: PartitionData | AcknowledgedPartition) -> list[Leader]:
     """Empty if the broker doesn't know the new leader either, which it reports as -1."""
-    return [leader] if leader.node >= 0 and leader.epoch >= 0 else []
+    node, epoch = data.current_leader.leader_id, data.current_leader.leader_epoch
+    return [Leader(partition, node, epoch)] if node >= 0 and epoch >= 0 else []

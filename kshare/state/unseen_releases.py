@@ -46,10 +46,6 @@ class Price(NamedTuple):
     left: int
     """How many deliveries are left to these records. With none, the broker archives them."""
 
-    @property
-    def is_near_limit(self) -> bool:
-        return self.left < SAFE_LEFT
-
 
 @dataclass(slots=True)
 class _Pause:

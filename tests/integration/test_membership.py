@@ -126,7 +126,7 @@ def test_the_assignment_arrives_soon_and_heartbeats_become_regular(
     whole = {id_of(driven, topic): {0, 1, 2}}
     until(lambda: driven.assigned == whole, driven)
     assert driven.beats <= SOON
-    assert driven.events[0] == Joined(False)
+    assert driven.events[0] == Joined()
     assert driven.beats_in(MINUTE) == pytest.approx(BEATS_A_MINUTE, abs=1)
     assert driven.assigned == whole
 
@@ -152,7 +152,7 @@ def test_a_missing_topic_causes_no_additional_heartbeats(join: Join, fresh_group
     until(lambda: driven.member.state is MembershipState.STABLE, driven)
     assert driven.beats_in(10.0) <= SOON + 2
     assert driven.beats_in(MINUTE) == pytest.approx(BEATS_A_MINUTE, abs=1)
-    assert driven.events == [Joined(False)]
+    assert driven.events == [Joined()]
 
 
 def test_two_members_share_and_the_remaining_one_is_assigned_everything(
@@ -196,7 +196,7 @@ def test_a_removed_member_joins_again_under_its_id(
     until(lambda: len(driven.events) >= 3, driven)
     lost, joined, assigned = driven.events
     assert isinstance(lost, MembershipLost)
-    assert joined == Joined(True)
+    assert joined == Joined()
     assert isinstance(assigned, AssignmentChanged)
     assert driven.assigned == before
 

@@ -72,7 +72,7 @@ def locks_never_run_out() -> None:
 def epochs_outlive_errors() -> None:
     def reset(session: Any) -> None:
         session._in_session = frozenset()
-        session._under_way = None
+        session.under_way = None
 
     replace(ShareSession, "reset", reset)
 

@@ -18,7 +18,8 @@ from kshare.protocol.messages.metadata_response import (
 )
 from kshare.protocol.messages.share_fetch_response import NodeEndpoint
 from kshare.state.cluster import (
-    DEFAULT_REFRESH_TIMES,
+    GRACE_S,
+    REFRESH_S,
     BrokerNode,
     ClusterEvent,
     ClusterView,
@@ -28,7 +29,6 @@ from kshare.state.cluster import (
 from kshare.state.session import Leader
 
 A, B, C = b"a" * 16, b"b" * 16, b"c" * 16
-GRACE, MAX_AGE = DEFAULT_REFRESH_TIMES.grace, DEFAULT_REFRESH_TIMES.max_age
 Leaders = dict[int, tuple[int, int]]
 
 
@@ -70,7 +70,7 @@ class Desk:
     def is_calm(self) -> bool:
         """Nothing is requested until the metadata is old."""
         wake_at = self.view.wake_at
-        return wake_at is not None and wake_at - self.now > 2 * GRACE
+        return wake_at is not None and wake_at - self.now > 2 * GRACE_S
 
     def leader(self, topic_id: bytes = A, partition: int = 0) -> tuple[int, int] | None:
         return self.view.leader_of(topic_id, partition)
@@ -108,7 +108,6 @@ def test_wanted_topics_are_requested_and_known_afterwards() -> None:
     assert view.name_of(A) == "orders"
     assert (desk.leader(A, 0), desk.leader(A, 1), desk.leader(A, 2)) == ((1, 5), (2, 6), None)
     assert view.nodes == {1: BrokerNode("host1", 9001, "r"), 2: BrokerNode("host2", 9002, "r")}
-    assert view.cluster_id == "cluster"
 
 
 def test_only_brokers_are_requested_without_wanted_topics() -> None:
@@ -140,18 +139,9 @@ def test_one_request_at_a_time_and_stale_responses_are_dropped() -> None:
 
 def test_metadata_is_requested_again_when_it_is_old() -> None:
     desk = knowing()
-    assert desk.view.wake_at == desk.now + MAX_AGE
-    assert desk.view.request(desk.now + MAX_AGE - 1) is None
+    assert desk.view.wake_at == desk.now + REFRESH_S
+    assert desk.view.request(desk.now + REFRESH_S - 1) is None
     assert desk.asked().topics == by_name("orders")
-
-
-def test_jitter_extends_the_intervals() -> None:
-    view = ClusterView(jitter=1.2)
-    view.want(["orders"])
-    request = view.request(0.0)
-    assert request is not None
-    view.on_metadata(request, told(topic("orders", A, {0: (1, 1)})), 0.0)
-    assert view.wake_at == pytest.approx(MAX_AGE * 1.2)
 
 
 def test_newly_wanted_topic_is_requested_at_once_even_during_a_request() -> None:
@@ -197,7 +187,7 @@ def test_rule_11_unknown_assigned_id_is_kept_and_requested_by_id() -> None:
     assert desk.hear(topic("bills", B, {0: (1, 1)})) == []
     assert (desk.view.missing_ids, desk.view.name_of(B), desk.leader(B)) == (frozenset(), "bills", (1, 1))
     assert desk.is_calm
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     assert desk.asked().topics == by_name("bills", "orders")
 
 
@@ -231,10 +221,10 @@ def test_leader_with_the_higher_epoch_wins() -> None:
     assert desk.is_calm
     desk.view.on_moved([], [Leader((A, 0), 1, 6)])
     assert desk.leader() == (2, 7)
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
     assert desk.leader() == (2, 7)
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     desk.hear(topic("orders", A, {0: (1, 8), 1: (2, 6)}))
     assert desk.leader() == (1, 8)
 
@@ -302,7 +292,7 @@ def test_leader_without_an_address_is_none_and_requested() -> None:
 
 def test_partition_without_a_leader_is_requested_until_it_has_one() -> None:
     desk = knowing()
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     desk.hear(topic("orders", A, {0: (-1, 6), 1: (2, 6)}))
     assert (desk.leader(A, 0), desk.leader(A, 1)) == (None, (2, 6))
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # a broker with outdated metadata
@@ -314,7 +304,7 @@ def test_partition_without_a_leader_is_requested_until_it_has_one() -> None:
 
 def test_removed_broker_leads_nothing() -> None:
     desk = knowing()
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}), nodes=(2,))
     assert (set(desk.view.nodes), desk.leader(A, 0), desk.leader(A, 1)) == ({2}, None, (2, 6))
     assert desk.asked().topics == by_id(A)
@@ -326,7 +316,7 @@ def test_removed_broker_leads_nothing() -> None:
 def test_topics_grow_and_are_not_shrunk_by_outdated_metadata() -> None:
     desk = knowing()
     for leaders in [{0: (1, 5), 1: (2, 6), 2: (1, 0)}, {0: (1, 5), 1: (2, 6)}]:
-        desk.now += MAX_AGE
+        desk.now += REFRESH_S
         desk.hear(topic("orders", A, leaders))
         assert [desk.leader(A, number) for number in range(4)] == [(1, 5), (2, 6), (1, 0), None]
 
@@ -348,7 +338,7 @@ def test_rule_11_new_assigned_partition_is_requested_until_it_is_known() -> None
 
 def test_rule_10_recreated_topic_deletes_the_old_one() -> None:
     desk = knowing()
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
     view = desk.view
     assert (view.name_of(B), view.name_of(A)) == ("orders", None)
@@ -379,7 +369,7 @@ def test_deleted_topic_is_reported_after_the_grace_period() -> None:
         events = desk.view.on_metadata(request, told(response), desk.now)
         assert events or desk.view.name_of(A) == "orders"
     assert events == [TopicDeleted(A, "orders")]
-    assert GRACE <= desk.now - start < GRACE + 2
+    assert GRACE_S <= desk.now - start < GRACE_S + 2
     assert desk.view.refused == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert desk.leader() is None
 
@@ -400,7 +390,7 @@ def test_grace_period_restarts_when_the_topic_is_confirmed() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [])
     desk.hear(unknown_id(A))
-    desk.now += GRACE - 0.5
+    desk.now += GRACE_S - 0.5
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
     desk.now += 1
     desk.view.on_moved([(A, 0)], [])
@@ -409,7 +399,7 @@ def test_grace_period_restarts_when_the_topic_is_confirmed() -> None:
 
 def test_outdated_metadata_does_not_restore_the_old_topic() -> None:
     desk = knowing()
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     desk.hear(topic("orders", B, {0: (1, 0)}))
     desk.view.want(["orders", "bills"], {B: [0]})
     assert desk.hear(topic("orders", A, {0: (1, 5)}), unknown_name("bills")) == []
@@ -418,15 +408,15 @@ def test_outdated_metadata_does_not_restore_the_old_topic() -> None:
 
 def test_topic_reported_as_deleted_by_mistake_is_restored_while_assigned() -> None:
     desk = knowing()
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
     buried_at = desk.now
     assert desk.asked().topics == by_name("orders")
-    assert desk.now - buried_at <= 2 * GRACE
+    assert desk.now - buried_at <= 2 * GRACE_S
     desk.view.on_no_response()
     assert desk.hear(topic("orders", A, {0: (1, 5)})) == [TopicDeleted(B, "orders")]
     assert desk.leader(A) == (1, 5)
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     desk.hear(topic("orders", A, {0: (1, 5)}))
     assert desk.view.name_of(A) == "orders"
     assert desk.is_calm
@@ -471,7 +461,7 @@ def test_error_response_changes_nothing() -> None:
 
 def test_rebootstrap_required_returns_to_the_bootstrap_servers() -> None:
     desk = knowing()
-    desk.now += MAX_AGE
+    desk.now += REFRESH_S
     response = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     assert desk.view.on_metadata(desk.asked(), response, desk.now) == [Rebootstrap()]
     assert (dict(desk.view.nodes), desk.leader()) == ({}, None)

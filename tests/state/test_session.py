@@ -18,7 +18,7 @@ from kshare.protocol.messages.share_fetch_response import NodeEndpoint as Fetchi
 from kshare.state.session import AckRange, FetchLimits, Leader, SessionResponse, ShareSession
 
 A, B = b"a" * 16, b"b" * 16
-LIMITS = FetchLimits(max_records=500, batch_size=100, max_wait_ms=250, max_bytes=1_000_000)
+LIMITS = FetchLimits(max_records=500, max_wait_ms=250, max_bytes=1_000_000)
 ACCEPTED = {(A, 0): [AckRange(0, 9, b"\x01")]}
 
 
@@ -82,7 +82,7 @@ def test_first_request_has_epoch_0_and_all_partitions() -> None:
     assert named(request) == {(A, 0): [], (A, 1): [], (B, 0): []}
     assert (request.max_records, request.batch_size, request.max_wait_ms, request.min_bytes) == (
         500,
-        100,
+        500,
         250,
         1,
     )

@@ -25,7 +25,6 @@ def test_pauses_of_a_record_that_comes_back_each_time() -> None:
     for delivery in range(1, 6):
         price = releases.on_released(ONE, delivery, now)
         assert price.left == 5 - delivery
-        assert price.is_near_limit is (price.left < SAFE_LEFT)
         pauses.append(price.pause_s)
         now += price.pause_s
     assert pauses == [0.5, 2.0, 8.0, 60.0, 60.0]
@@ -81,7 +80,7 @@ def test_last_delivery_is_risked_only_after_the_longest_pause(limit: int) -> Non
     releases = UnseenReleases(limit)
     price = releases.on_released(ONE, limit - 1, 0.0)
     assert price == (LONGEST_S, 1)
-    assert price.is_near_limit
+    assert price.left < SAFE_LEFT
 
 
 def test_quiet_partitions_are_forgotten() -> None:
