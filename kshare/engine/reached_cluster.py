@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from kshare.engine.telemetry import has_telemetry
-from kshare.net.meter import NetMeter
+from kshare.net.connection import NetMeter
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups

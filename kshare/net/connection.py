@@ -26,10 +26,8 @@ from kshare.errors import (
     own_copy,
 )
 from kshare.net.clock import loop_clock
-from kshare.net.connect_hints import FIRST_BYTES, Proof, connect_hint
-from kshare.net.error_translation import connection_error
+from kshare.net.error_translation import FIRST_BYTES, Proof, connect_hint, connection_error
 from kshare.net.frame_reader import FrameReader
-from kshare.net.meter import NetMeter
 from kshare.net.outbox import Outbox
 from kshare.net.pending import OnResponse, PendingRequest
 from kshare.net.settings import NetSettings
@@ -49,6 +47,23 @@ SILENCE = 1.5
 _LAST_ID = 2**31 - 1
 _ENOUGH = 2
 """A listener that requires other security responses ApiVersions, and nothing else."""
+
+
+class NetMeter(Protocol):
+    """Is told of connections, requests and bytes. `peer` is the broker's address. Must be quick, and must not raise."""
+
+    def on_connected(self, peer: str) -> None: ...
+
+    def on_disconnected(self, peer: str) -> None: ...
+
+    def on_sent(self, peer: str, size: int) -> None:
+        """A request was sent, or queued."""
+
+    def on_received(self, peer: str, size: int) -> None:
+        """Bytes were read."""
+
+    def on_response(self, peer: str, seconds: float) -> None:
+        """A request got a response."""
 
 
 class AskFunction(Protocol):

@@ -1,6 +1,8 @@
 """Translates exceptions of sockets, TLS and anyio into KshareErrors.
 
-A refused certificate or login becomes AuthenticationFailed, everything else ConnectionLost.
+A refused certificate or login becomes AuthenticationFailed, everything else ConnectionLost. If a connection ends before
+it is usable, its first bytes, or the moment of its end, hint at what is wrong: it isn't a Kafka listener, or needs
+other security.
 """
 
 from __future__ import annotations
@@ -13,11 +15,16 @@ import ssl
 import anyio
 
 from kshare.errors import AuthenticationFailed, ConnectionLost, KshareError
+from kshare.net.settings import Security
 
 HOSTNAME_MISMATCH = {62, 63, 64}
 """OpenSSL's codes for a certificate of another host, e-mail address or IP address."""
 _EXPIRED, _NOT_YET_VALID = 10, 9
 
+FIRST_BYTES = 4
+"""How many of the first bytes received to keep."""
+_CLI = " (on the command line: configure it with --command-config)"
+_TLS_ALERT, _HTTP = b"\x15\x03", b"HTTP"
 _REFUSED_BY_PEER = ("ALERT", "CERTIFICATE_REQUIRED")
 _PLAINTEXT_PEER = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL")
 
@@ -66,6 +73,32 @@ def reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error) or type(error).__name__
+
+
+class Proof:
+    """Whether a connection with the same settings was usable once: then the settings are right, and brokers stop."""
+
+    def __init__(self) -> None:
+        self.is_given = False
+
+
+def connect_hint(
+    opening: bytes, security: Security, *, responses: int, is_waiting: bool, is_proven: bool = False
+) -> str:
+    """A hint to append to the reason of the disconnect; empty if nothing seems wrong."""
+    if opening.startswith(_TLS_ALERT):
+        return f"; it looks like TLS: add tls=True{_CLI}"
+    if opening.startswith(_HTTP):
+        return "; it looks like HTTP: this isn't a Kafka listener"
+    if is_proven:
+        return ""
+    if responses == 0 and security.tls is True and security.cert_file is None:
+        return f"; if its listener requires a client certificate, set cert_file{_CLI}"
+    if responses == 0 and is_waiting and security.tls is False:
+        return f"; if its listener requires TLS or SASL, set tls or sasl_mechanism{_CLI}"
+    if responses <= 1 and is_waiting and security.sasl_mechanism is None:
+        return f"; if its listener requires SASL, set sasl_mechanism{_CLI}"
+    return ""
 
 
 def _of_tls(error: BaseException, peer: str) -> KshareError:

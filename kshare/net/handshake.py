@@ -17,11 +17,8 @@ from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimed
 from kshare.installation import version
 from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
-from kshare.net.connect_hints import Proof
-from kshare.net.connection import Connection
-from kshare.net.error_translation import connect_error, reason
-from kshare.net.meter import NetMeter
-from kshare.net.network import network
+from kshare.net.connection import Connection, NetMeter
+from kshare.net.error_translation import Proof, connect_error, reason
 from kshare.net.settings import NetSettings
 from kshare.net.stream import Stream
 from kshare.net.versions import BrokerVersions
@@ -102,7 +99,7 @@ class Dialer:
         stream: Stream | None = None
         try:
             if self._context is None:
-                return await network.get().connect(host, port)
+                return await tcp.network.get().connect(host, port)
             stream = connected = await tcp.connect(host, port)
             attempt.step = "TLS handshake"
             return await tls.wrap(connected, self._context, host)

@@ -18,11 +18,9 @@ from anyio.abc import TaskGroup
 
 from kshare.errors import ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.addresses import Address, format_address
-from kshare.net.backoff import Backoff
-from kshare.net.connection import Connection
+from kshare.net.backoff import Backoff, Outage
+from kshare.net.connection import Connection, NetMeter
 from kshare.net.handshake import Dialer
-from kshare.net.meter import NetMeter
-from kshare.net.outage_log import Outage
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest

@@ -13,6 +13,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
@@ -119,6 +120,18 @@ async def connect(host: str, port: int) -> TcpStream:
     if race.winner is None:
         raise race.error or OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
     return TcpStream(race.winner)
+
+
+class Network:
+    """That of the system."""
+
+    async def connect(self, host: str, port: int) -> Stream:
+        """Raises OSError."""
+        return await connect(host, port)
+
+
+network: ContextVar[Network] = ContextVar("kshare network", default=Network())  # noqa: B039  it has no state
+"""That of the current task."""
 
 
 class _Race:

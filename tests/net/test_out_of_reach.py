@@ -11,7 +11,7 @@ import pytest
 from anyio.abc import ByteStream
 
 from kshare.errors import ConnectionLost, RequestTimedOut
-from kshare.net.outage_log import AFTER_S, LOG_INTERVAL_S, Outage
+from kshare.net.backoff import AFTER_S, LOG_INTERVAL_S, Outage
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.messages import MetadataRequest

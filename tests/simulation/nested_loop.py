@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
-from kshare.net.network import Network
 from kshare.net.stream import Stream
+from kshare.net.tcp import Network
 from tests.simulation.loop import IdleSelector, Standstill, TaskWatch
 from tests.simulation.network import ClientStream, Pipe, ProcessNetwork
 from tests.simulation.threads import Thread, ThreadHost, current

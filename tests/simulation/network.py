@@ -19,8 +19,8 @@ import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream, TaskGroup
 from anyio.lowlevel import checkpoint
 
-from kshare.net.network import Network
 from kshare.net.stream import Stream
+from kshare.net.tcp import Network
 from tests.simulation.bounds import Traffic
 from tests.simulation.tap import Tap
 

@@ -11,7 +11,7 @@ from random import Random
 
 import anyio
 
-from kshare.net.network import network
+from kshare.net.tcp import network
 from kshare.surroundings import Surroundings, monotonic
 from tests.simulation.loop import START_S, SimulatedTime
 from tests.simulation.network import ProcessNetwork

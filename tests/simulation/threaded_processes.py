@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare.net.network import network
+from kshare.net.tcp import network
 from tests.integration.consumer_storm.diary import Event
 from tests.simulation.consumer_promises import DESCHEDULED
 from tests.simulation.consumers import Member
