@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 
 
 def running_asyncio_loop() -> asyncio.AbstractEventLoop | None:
@@ -29,3 +30,12 @@ def running_loop() -> object | None:
         return trio.lowlevel.current_trio_token()
     except RuntimeError:
         return None
+
+
+def task_function() -> Callable[[], object]:
+    """The function that returns the current task, for callers that need it often. Call this in async code."""
+    if running_asyncio_loop() is not None:
+        return asyncio.current_task
+    from trio.lowlevel import current_task
+
+    return current_task

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from kshare.errors import BrokerError, DeliveryFailed, KshareError
+from kshare.errors import BrokerError, DeliveryFailed, KshareError, own_copy
 from kshare.producer.batch_outcomes import BatchOutcome
 from kshare.producer.failures import BatchFailure, Failures
 from kshare.producer.records import (
@@ -34,7 +34,7 @@ from kshare.producer.records import (
     Produced,
 )
 from kshare.producer.schedule import Schedule
-from kshare.protocol.compression import Compression
+from kshare.producer.settings import WriterSettings
 from kshare.protocol.record_builder import BatchBuilder
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
@@ -49,17 +49,6 @@ class ProducerIdentity:
 
     producer_id: int
     epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class BacklogSettings:
-    """Durations are in seconds."""
-
-    compression: Compression = Compression.NONE
-    linger: float = 0.0
-    batch_bytes: int = 512 * 1024
-    delivery_timeout: float = 120.0
-    is_transactional: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +107,7 @@ class _Partition:
 class Backlog:
     """All batches of a producer."""
 
-    def __init__(self, settings: BacklogSettings) -> None:
+    def __init__(self, settings: WriterSettings) -> None:
         self.size = 0
         """About how much memory all records take, in bytes."""
         self.last_number = -1
@@ -217,7 +206,7 @@ class Backlog:
         queue.batches.append(batch)
         self._waiting[place] = queue
         if self._over > _FEW and 2 * self._over > len(self._batches):
-            self._batches = [one for one in self._batches if not one.is_over]
+            self._batches = [known for known in self._batches if not known.is_over]
             self._first = self._over = 0
         self._batches.append(batch)
         return batch
@@ -242,10 +231,6 @@ class Backlog:
         while self._first < len(self._batches) and self._batches[self._first].is_over:
             self._first += 1
         return self._batches[self._first].number if self._first < len(self._batches) else None
-
-    def has(self, batch: PendingBatch) -> bool:
-        """Whether the batch still waits for its outcome."""
-        return not batch.is_over
 
     def is_alone(self, send: PendingSend) -> bool:
         """Whether this record waits, and no other."""
@@ -308,7 +293,7 @@ class Backlog:
             assert self.identity is not None, "it isn't ready without one"
             epoch, sequence = queue.number_for(self.identity)
             builder = BatchBuilder(
-                compression=self._settings.compression,
+                compression=self._settings.codec,
                 producer_id=self.identity.producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
@@ -406,7 +391,7 @@ class Backlog:
 
     def give_up(self, batch: PendingBatch, error: KshareError) -> None:
         """In a transaction, everything else is given up with it, because nothing of it can be committed."""
-        if self.has(batch):
+        if not batch.is_over:
             self._give_up(batch, error)
         if self._settings.is_transactional:
             self.give_up_idle(KshareError(f"the transaction failed: {error}"))
@@ -474,12 +459,6 @@ def _number_of(batch: PendingBatch) -> int:
 def _error_factory(batch: PendingBatch, error: KshareError) -> Callable[[], KshareError]:
     """Refusals stay as they are, unless an earlier attempt may have written the batch."""
     if isinstance(error, BrokerError) and not batch.may_be_written:
-        return lambda: copy_of(error)
+        return lambda: own_copy(error)
     place, reason, is_open = (batch.topic, batch.partition), str(error), batch.may_be_written
     return lambda: DeliveryFailed(*place, reason, is_open=is_open)
-
-
-def copy_of(error: KshareError) -> KshareError:
-    own = type(error).__new__(type(error), *error.args)
-    own.__dict__.update(error.__dict__)
-    return own

@@ -21,7 +21,7 @@ from kshare.admin.routing import Router
 from kshare.client.background import Background
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
-from kshare.producer.callers import task_function
+from kshare.net.running_loop import task_function
 from kshare.producer.config import producer_settings
 from kshare.producer.records import Headers, NewRecord, PendingSend, Produced
 from kshare.producer.writer import CLOSED, RecordWriter

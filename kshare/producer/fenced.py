@@ -19,11 +19,7 @@ from collections.abc import Iterable
 
 from kshare.admin.expected_rows import expected_row
 from kshare.admin.routing import ResponseError, Router, response_error
-from kshare.errors import (
-    BrokerError,
-    KshareError,
-    ProducerFenced,
-)
+from kshare.errors import BrokerError, KshareError, ProducerFenced
 from kshare.net.permissions import Right
 from kshare.producer.backlog import ProducerIdentity
 from kshare.producer.batch_outcomes import BatchOutcome, is_fencing, outcome_of

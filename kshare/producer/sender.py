@@ -26,7 +26,7 @@ from kshare.errors import (
 )
 from kshare.net.connection import Connection
 from kshare.net.permissions import Right, missing_right, refusal
-from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, copy_of
+from kshare.producer.backlog import Backlog, PendingBatch
 from kshare.producer.batch_outcomes import BatchOutcome, outcome_of
 from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopics
@@ -52,15 +52,7 @@ class BatchSender:
     def __init__(self, router: Router, settings: WriterSettings) -> None:
         self.topics = WrittenTopics(router)
         self.link = TransactionLink(router, settings)
-        self.backlog = Backlog(
-            BacklogSettings(
-                settings.codec,
-                settings.linger,
-                settings.batch_bytes,
-                settings.delivery_timeout,
-                settings.transactional_id is not None,
-            )
-        )
+        self.backlog = Backlog(settings)
         self.fatal: KshareError | None = None
         """Why nothing can be written any more."""
         self._router = router
@@ -108,11 +100,6 @@ class BatchSender:
         """Give up what is under way, too: it may have been written."""
         self.backlog.give_up_all(error)
         self._advance()
-
-    def copy_of_fatal(self) -> KshareError:
-        """A new exception for each caller."""
-        assert self.fatal is not None, "only asked then"
-        return copy_of(self.fatal)
 
     def _advance(self) -> None:
         self._progress.set()
@@ -262,7 +249,7 @@ class BatchSender:
                 self._on_result(batch, row)
 
     def _on_result(self, batch: PendingBatch, row: PartitionProduceResponse) -> None:
-        if not self.backlog.has(batch):
+        if batch.is_over:
             return  # given up meanwhile
         outcome = outcome_of(row.error_code, is_transactional=self.link.name is not None)
         if outcome is BatchOutcome.WRITTEN and row.base_offset < 0:
@@ -282,7 +269,7 @@ class BatchSender:
     def _settle(self, batches: Iterable[PendingBatch], outcome: BatchOutcome, error: KshareError) -> None:
         now = anyio.current_time()
         for batch in batches:
-            if self.backlog.has(batch):
+            if not batch.is_over:
                 self.backlog.settle(batch, outcome, error, now)
 
     def _forget_leaders(self, batches: Iterable[PendingBatch]) -> None:

@@ -60,5 +60,9 @@ class WriterSettings:
         return cls(compression=compression, linger=0.0, delivery_timeout=limit, close_timeout=1.0)
 
     @property
+    def is_transactional(self) -> bool:
+        return self.transactional_id is not None
+
+    @property
     def codec(self) -> Compression:
         return Compression[(self.compression or "none").upper()]

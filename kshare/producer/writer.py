@@ -19,12 +19,8 @@ from anyio.abc import TaskGroup
 
 from kshare.admin.log_offsets import no_partition
 from kshare.admin.routing import Router
-from kshare.errors import (
-    ConfigError,
-    DeliveryFailed,
-    KshareError,
-)
-from kshare.producer.callers import task_function
+from kshare.errors import ConfigError, DeliveryFailed, KshareError, own_copy
+from kshare.net.running_loop import task_function
 from kshare.producer.partitioner import partition_for
 from kshare.producer.records import Contents, NewRecord, PendingBlock, PendingSend
 from kshare.producer.sender import BatchSender
@@ -233,7 +229,7 @@ class RecordWriter:
 
         A cancellation while it ends is raised when it has ended. Raises CommitUnknown if the outcome isn't known.
         """
-        if self._settings.transactional_id is None:
+        if not self._settings.is_transactional:
             raise ConfigError("transactions need a name: open the producer with transactional_id=...")
         tasks, caller = self._require_running(), self._caller()
         await self._transactions.begin(tasks)
@@ -301,7 +297,7 @@ class RecordWriter:
 
     def _require_running(self) -> TaskGroup:
         if self._sender.fatal is not None:
-            raise self._sender.copy_of_fatal()
+            raise own_copy(self._sender.fatal)
         if self._tasks is None:
             raise KshareError(CLOSED)
         return self._tasks
@@ -310,7 +306,7 @@ class RecordWriter:
         """Returns the transaction that records are written in. After a failure, nothing of it can be committed."""
         if self._tasks is None or self._sender.fatal is not None:  # for every record: a call less
             self._require_running()
-        if self._settings.transactional_id is None:
+        if not self._settings.is_transactional:
             return None
         transaction = self._transactions.current
         if transaction is None:

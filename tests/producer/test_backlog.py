@@ -8,9 +8,10 @@ import tracemalloc
 import pytest
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
-from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
+from kshare.producer.backlog import Backlog, PendingBatch, ProducerIdentity
 from kshare.producer.batch_outcomes import BatchOutcome
 from kshare.producer.records import NewRecord, PendingBlock, PendingSend, Produced
+from kshare.producer.settings import WriterSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch, read_batches
 
@@ -20,8 +21,11 @@ LOST = KshareError("the connection broke")
 
 def backlog(*, is_transactional: bool = False, batch_bytes: int = 1000) -> Backlog:
     made = Backlog(
-        BacklogSettings(
-            linger=1.0, batch_bytes=batch_bytes, delivery_timeout=60.0, is_transactional=is_transactional
+        WriterSettings(
+            linger=1.0,
+            batch_bytes=batch_bytes,
+            delivery_timeout=60.0,
+            transactional_id="t" if is_transactional else None,
         )
     )
     made.identity = ProducerIdentity(7, 0)
@@ -251,7 +255,7 @@ def test_failure_in_a_transaction_gives_everything_up() -> None:
     batch, other = made.ready(10)
     assert stamp(next(iter(read_batches(made.take(batch))))) == (7, 0, 0)
     made.settle(batch, BatchOutcome.REFUSED_OPEN, REFUSED, 10.0)
-    assert (one.is_done, two.is_done, made.has(other)) == (True, True, False)
+    assert (one.is_done, two.is_done, other.is_over) == (True, True, True)
     with pytest.raises(DeliveryFailed, match=r"t\[1\]: the record was not written \(the transaction failed"):
         two.result()
     made.identity = ProducerIdentity(7, 1)

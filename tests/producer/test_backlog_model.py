@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
-from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
+from kshare.producer.backlog import Backlog, PendingBatch, ProducerIdentity
 from kshare.producer.batch_outcomes import BatchOutcome, outcome_of
 from kshare.producer.records import NewRecord, PendingSend
+from kshare.producer.settings import WriterSettings
 from kshare.protocol.error_codes import ErrorCode
 from tests.fakes.model_log import ModelLog, Refused
 
@@ -50,7 +51,7 @@ class Producing(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.backlog = Backlog(BacklogSettings(delivery_timeout=60.0))
+        self.backlog = Backlog(WriterSettings(linger=0.0, delivery_timeout=60.0))
         self.backlog.identity = ProducerIdentity(7, 2**15 - 3)  # two epochs are left
         self.identities = 7
         self.logs = [ModelLog() for _ in range(PARTITIONS)]

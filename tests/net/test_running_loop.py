@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from kshare.producer.callers import task_function
+from kshare.net.running_loop import task_function
 
 pytestmark = pytest.mark.anyio
 
