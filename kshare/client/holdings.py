@@ -13,7 +13,7 @@ from enum import Enum
 
 from kshare.client.arrivals import FetchedPartition, PendingBatch
 from kshare.client.config import DEFAULT_MAX_BYTES
-from kshare.client.record import RecordReader, ShareBatch, lease_of, set_can_renew
+from kshare.client.record import RecordReader, ShareBatch, lease_of
 from kshare.engine.events import LossReason, Skipped
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.lease_reports import UnreadOf
@@ -206,10 +206,8 @@ class Holdings:
             for start, end in known:
                 for offset in range(start, end + 1):
                     self.skipped += lease.decide(offset, ACCEPT)
-        if self.skipped > skipped_before:
-            self._reporter.report(
-                Skipped(*self.book.topic_partition_of(lease.partition), self.skipped - skipped_before)
-            )
+        if skipped := self.skipped - skipped_before:
+            self._reporter.report(Skipped(*self.book.topic_partition_of(lease.partition), skipped))
 
     def on_renewing(self, lease: Lease) -> None:
         released = self._release_unattended(lease)
@@ -277,9 +275,7 @@ class Holdings:
         batches = pending.verify()
         if not batches:
             return None
-        opened = ShareBatch(pending.topic, pending.lease, batches, self._reader)
-        set_can_renew(opened, self._can_renew)
-        return opened
+        return ShareBatch(pending.topic, pending.lease, batches, self._reader, self._can_renew)
 
     def keep_only(self, topics: Container[str]) -> None:
         """From now on, hand out only records of these topics. Others are released, including those still to arrive."""

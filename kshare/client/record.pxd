@@ -54,8 +54,6 @@ cpdef read_through(ShareBatch batch, object reader)
 
 cpdef settle_in(ShareBatch batch, unsigned long thread)
 
-cpdef set_can_renew(ShareBatch batch, bint can_renew)
-
 
 @cython.final
 cdef class BatchIterator:

@@ -136,8 +136,14 @@ class ShareBatch:
     )
 
     def __init__(
-        self, topic: str, lease: Lease, batches: list[Batch], reader: RecordReader | None = None
+        self,
+        topic: str,
+        lease: Lease,
+        batches: list[Batch],
+        reader: RecordReader | None = None,
+        can_renew: bool = True,
     ) -> None:
+        """`can_renew`: whether the brokers can renew locks."""
         self.topic = topic
         self._lease = lease
         self._batches = batches
@@ -146,8 +152,7 @@ class ShareBatch:
         """Takes decisions in place of the lease, for users in another thread."""
         self._thread = 0
         """The only thread that may settle it, without a settlement queue; 0 if any may."""
-        self._can_renew = True
-        """Whether the brokers can renew locks."""
+        self._can_renew = can_renew
         self._spans = lease.spans_in(lease.first, lease.last, _HELD)
         """The records of the batch: first and last offset of each range."""
         self._is_part = False
@@ -316,9 +321,8 @@ class ShareBatch:
         lease, held = self._lease, self._held_behind(offset)
         if not held:
             return None
-        rest = ShareBatch(self.topic, lease, self._batches, self._reader)
-        rest._settlement_queue, rest._can_renew = self._settlement_queue, self._can_renew
-        rest._thread = self._thread
+        rest = ShareBatch(self.topic, lease, self._batches, self._reader, self._can_renew)
+        rest._settlement_queue, rest._thread = self._settlement_queue, self._thread
         rest._spans = held
         self._spans = [(first, min(last, offset)) for first, last in self._spans if first <= offset]
         self._is_part = rest._is_part = True
@@ -328,10 +332,8 @@ class ShareBatch:
         refuse_copy(self, "take its values(), and settle it where it was consumed")
 
     def __repr__(self) -> str:
-        first, last = (
-            (self._spans[0][0], self._spans[-1][1]) if self._spans else (self._lease.first, self._lease.last)
-        )
-        return f"ShareBatch({self.topic}[{self.partition}]@{first}..{last})"
+        spans = self._spans or [(self._lease.first, self._lease.last)]
+        return f"ShareBatch({self.topic}[{self.partition}]@{spans[0][0]}..{spans[-1][1]})"
 
 
 class BatchIterator:
@@ -504,8 +506,3 @@ def reader_of(batch: ShareBatch) -> RecordReader | None:
 def read_through(batch: ShareBatch, reader: RecordReader) -> None:
     """Deserialize with this reader from now on."""
     batch._reader = reader
-
-
-def set_can_renew(batch: ShareBatch, can_renew: bool) -> None:
-    """Set whether the brokers can renew locks."""
-    batch._can_renew = can_renew

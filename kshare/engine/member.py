@@ -321,10 +321,8 @@ class GroupMember:
             if isinstance(event, TopicDeleted):
                 self._on_topic_deleted(event)
             elif isinstance(event, Rebootstrap):
-                self._log(
-                    logging.WARNING,
-                    "the cluster has other addresses now: starting from the bootstrap servers",
-                )
+                cause = "the cluster has other addresses now: starting from the bootstrap servers"
+                self._log(logging.WARNING, cause)
                 self._pool.rebootstrap()
         self._assign_to_nodes()
         return self._cluster.wake_at
@@ -411,15 +409,9 @@ class GroupMember:
 
     async def _ask(self, node: int | None, request: Request[ResponseT]) -> ResponseT:
         """Send a request on the connection that everything but fetching shares."""
-        asking = self._pool.ask(node, request, timeout=self._settings.net.request_timeout)
-        return await self._timed(node, request, asking)
-
-    async def _timed(
-        self, node: int | None, request: Request[ResponseT], asking: Awaitable[ResponseT]
-    ) -> ResponseT:
         started = self._clock()
         try:
-            response = await asking
+            response = await self._pool.ask(node, request, timeout=self._settings.net.request_timeout)
         except KshareError as error:
             self._reporter.responded(request, node, self._clock() - started, error)
             raise

@@ -33,8 +33,6 @@ from kshare.state.session import FINAL_EPOCH, Leader, SentRequest, SessionRespon
 
 _CLOSING_SHARE = 0.25
 """The share of the closing time that is reserved for the request that closes the session."""
-
-
 _NAMED = 5
 """The maximum number of partitions in a log line."""
 
@@ -74,7 +72,7 @@ class NodeSession:
         self._changed = Notifier()
         """Sent when a pause after an error should end: other partitions are wanted, or the session is being closed."""
         self._closing = False
-        self._is_restarting = False
+        self.is_restarting = False
         self._is_reconnecting = False
         """Whether the connection is closed too, when the session has ended."""
         self._assigned: frozenset[TopicIdPartition] = frozenset()
@@ -140,12 +138,8 @@ class NodeSession:
 
     def restart(self) -> None:
         """End the session as soon as all acknowledgements have had a response. `run` opens another one."""
-        self._is_restarting = self.session.is_open or self.session.under_way is not None
+        self.is_restarting = self.session.is_open or self.session.under_way is not None
         self._book.changed.send()
-
-    @property
-    def is_restarting(self) -> bool:
-        return self._is_restarting
 
     def stop(self) -> None:
         """Let `run` end after the request that is under way."""
@@ -210,7 +204,7 @@ class NodeSession:
         self._book.check_leases()
         self._leave_out_paused()
         now = self._clock.now()
-        if self._is_restarting and self.session.is_open:
+        if self.is_restarting and self.session.is_open:
             return self._planner.settle(now) or self._planner.end(now)
         return self._planner.next(self._demand(), now)
 
@@ -289,7 +283,7 @@ class NodeSession:
             self._on_moved(list(self._assigned), [], [])
             return None
         self._process(sent, response)
-        if self._is_restarting and sent.request.share_session_epoch == FINAL_EPOCH:
+        if self.is_restarting and sent.request.share_session_epoch == FINAL_EPOCH:
             is_reconnecting = self._is_reconnecting
             self._lose("it was restarted", None)
             if is_reconnecting:
@@ -330,14 +324,12 @@ class NodeSession:
         responses, now = self._planner.empty_responses, self._clock.now()
         if not responses.are_remarkable:
             return
-        names = [
-            f"{self._name_of(topic) or topic.hex()}[{number}]"
-            for topic, number in sorted(self.session.wanted)
-        ]
+        wanted = sorted(self.session.wanted)
+        names = [f"{self._name_of(topic) or topic.hex()}[{number}]" for topic, number in wanted]
         ellipsis = ", ..." if len(names) > _NAMED else ""
         cause = f"node {self.node} responds to fetches at once, without records: it is asked less often"
         is_holding = any(acks.leases for acks in self.partition_acks.values())
-        is_reopening = responses.should_reopen(now) and not is_holding and not self._is_restarting
+        is_reopening = responses.should_reopen(now) and not is_holding and not self.is_restarting
         if is_reopening:
             cause = (
                 f"node {self.node} responds to fetches at once, without records: the session with it is opened again, "
@@ -347,7 +339,7 @@ class NodeSession:
             )
             responses.on_reopening(now)
             self.restart()
-            self._is_reconnecting = self._is_restarting
+            self._is_reconnecting = self.is_restarting
         self._book.reporter.log.event(
             logging.WARNING, cause, f"partitions {', '.join(names[:_NAMED])}{ellipsis}"
         )
@@ -376,5 +368,5 @@ class NodeSession:
         if reason is not None:
             self._book.reporter.report(SessionEnded(self.node, reason))
         self.session.reset()
-        self._is_restarting = self._is_reconnecting = False
+        self.is_restarting = self._is_reconnecting = False
         self._book.end_session(self.partition_acks)

@@ -104,13 +104,12 @@ class Reporter:
         self, response: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]
     ) -> None:
         """Report refused acknowledgements."""
-        if self.is_on:
-            for row in response.responses:
-                for data in row.partitions:
-                    if data.error_code:
-                        topic = name_of(row.topic_id) or row.topic_id.hex()
-                        error = error_name(data.error_code)
-                        self.report(Refused("ShareAcknowledge", topic, data.partition_index, error))
+        for row in response.responses if self.is_on else ():
+            topic = name_of(row.topic_id) or row.topic_id.hex()
+            for data in row.partitions:
+                if data.error_code:
+                    error = error_name(data.error_code)
+                    self.report(Refused("ShareAcknowledge", topic, data.partition_index, error))
 
     def ignored(self, topic: str, partition: int, reason: str) -> None:
         """Report a part of a response that is ignored because it is invalid."""
@@ -140,8 +139,5 @@ class Reporter:
         try:
             function(event)  # type: ignore[arg-type]
         except Exception:
-            self.log.event(
-                logging.ERROR,
-                f"{name} raised at {type(event).__name__}, which has no effect",
-                has_traceback=True,
-            )
+            cause = f"{name} raised at {type(event).__name__}, which has no effect"
+            self.log.event(logging.ERROR, cause, has_traceback=True)

@@ -78,21 +78,17 @@ class SessionFailures:
         lasting = [where for where, began in since.items() if now - began > _USUAL_S]
         if lasting:
             (topic_id, number), others = lasting[0], len(lasting) - 1
-            self._log(
-                logging.WARNING,
-                f"node {self._node} refuses fetches; trying again",
-                f"{self._name_of(topic_id) or topic_id.hex()}[{number}] ({error_name(response.failed[lasting[0]])})"
-                + (f" and {counted(others, 'other partition')}" if others else ""),
-            )
+            error = error_name(response.failed[lasting[0]])
+            detail = f"{self._name_of(topic_id) or topic_id.hex()}[{number}] ({error})"
+            detail += f" and {counted(others, 'other partition')}" if others else ""
+            self._log(logging.WARNING, f"node {self._node} refuses fetches; trying again", detail)
 
     def on_error(self, response: SessionResponse, now: float) -> None:
         """The session as a whole failed, and has ended."""
         if response.error == ErrorCode.SHARE_SESSION_LIMIT_REACHED and not self._backoff.failures:
             cause = f"node {self._node} has reached its limit of share sessions: retrying until others end"
-            name = error_name(response.error)
-            self._log(
-                logging.WARNING, cause, f"{name}; its setting group.share.max.share.sessions allows more"
-            )
+            detail = f"{error_name(response.error)}; its setting group.share.max.share.sessions allows more"
+            self._log(logging.WARNING, cause, detail)
         self._note(now)
 
     def check_rights(self, response: SessionResponse) -> None:

@@ -201,10 +201,6 @@ class Connection:
     def is_open(self) -> bool:
         return self._error is None
 
-    @property
-    def close_reason(self) -> KshareError | None:
-        return self._error
-
     def on_closed(self, callback: Callable[[KshareError], None]) -> None:
         """Calls `callback` with the reason when the connection ends, or now if it has ended; it must not raise."""
         if self._error is not None:

@@ -209,10 +209,9 @@ async def test_end_of_stream_fails_every_request_and_is_reported_once() -> None:
             await connection.ask(MetadataRequest([]))
         await connection.wait_closed()
         assert [type(error) for error in told] == [ConnectionLost]
-        assert connection.close_reason is told[0]
         assert not connection.is_closed_by_us
         connection.on_closed(told.append)
-        assert told == [connection.close_reason] * 2
+        assert told == [told[0]] * 2
 
 
 async def test_connection_closed_at_the_first_request_hints_at_sasl() -> None:

@@ -20,7 +20,14 @@ import pytest
 from anyio.lowlevel import checkpoint
 from packaging.requirements import Requirement
 
-from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, UnreadableResponse, Unsupported
+from kshare.errors import (
+    AuthenticationFailed,
+    ConfigError,
+    ConnectionLost,
+    KshareError,
+    UnreadableResponse,
+    Unsupported,
+)
 from kshare.net import sasl
 from kshare.net.settings import MECHANISMS, NetSettings
 from kshare.protocol.message import Message, Request
@@ -277,7 +284,9 @@ async def test_without_response_reauthentication_closes_the_connection() -> None
     ):
         with anyio.fail_after(20):
             await connection.wait_closed()
-        assert "timed out" in str(connection.close_reason)
+        told: list[KshareError] = []
+        connection.on_closed(told.append)
+        assert "timed out" in str(told[0])
 
 
 async def test_a_reauthentication_that_has_response_undecodably_closes_the_connection() -> None:

@@ -159,7 +159,7 @@ def test_rule_12_heartbeats_are_frequent_until_the_first_assignment() -> None:
     desk.beat(1, none=[])
     assert desk.wait() == pytest.approx(0.1)
     desk.beat(1)
-    assert desk.wait() == pytest.approx(0.1)
+    assert desk.wait() == pytest.approx(0.15)
     assert desk.beat(2, a=[0]) == [AssignmentChanged({A: frozenset({0})})]
     assert desk.wait() == INTERVAL
     assert desk.beat(2) == []
