@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 OffsetRange = tuple[int, int]
 """First and last offset."""
@@ -69,12 +70,8 @@ def ranges_of(offsets: Iterable[int]) -> list[OffsetRange]:
 
 def _overlapping(ranges: Sequence[OffsetRange], first: int, last: int) -> tuple[int, int]:
     """Where the ranges that overlap first..last begin and stop in the list."""
-    low = bisect_left(ranges, first, key=_last_of)
+    low = bisect_left(ranges, first, key=itemgetter(1))
     high = low
     while high < len(ranges) and ranges[high][0] <= last:
         high += 1
     return low, high
-
-
-def _last_of(one: OffsetRange) -> int:
-    return one[1]

@@ -91,11 +91,8 @@ class Summaries:
                 self._forget_quiet(now)
             if len(self._summaries) >= MAX_KEYS:
                 place = None if key.place is None else "other partitions"
-                key, first, last = (
-                    SummaryKey(key.level, "too many different causes to log each", place),
-                    None,
-                    None,
-                )
+                key = SummaryKey(key.level, "too many different causes to log each", place)
+                first = last = None
             found = self._summaries.setdefault(key, _Sum(float("-inf")))
         found.add(count, first, last, detail, fields)
         return found.take(key, now) if now >= found.logged_at + INTERVAL_S else None
@@ -103,22 +100,21 @@ class Summaries:
     def due(self, now: float) -> list[LogLine]:
         """Lines for everything that was counted and is due."""
         lines = [
-            one.take(key, now)
-            for key, one in self._summaries.items()
-            if one.count and now >= one.logged_at + INTERVAL_S
+            counted.take(key, now)
+            for key, counted in self._summaries.items()
+            if counted.count and now >= counted.logged_at + INTERVAL_S
         ]
         self._forget_quiet(now)
         return lines
 
     def rest(self, now: float) -> list[LogLine]:
         """Lines for everything that was counted, due or not."""
-        return [one.take(key, now) for key, one in self._summaries.items() if one.count]
+        return [counted.take(key, now) for key, counted in self._summaries.items() if counted.count]
 
     def _forget_quiet(self, now: float) -> None:
-        for key in [
-            key for key, one in self._summaries.items() if not one.count and now >= one.logged_at + INTERVAL_S
-        ]:
-            del self._summaries[key]
+        for key, counted in list(self._summaries.items()):
+            if not counted.count and now >= counted.logged_at + INTERVAL_S:
+                del self._summaries[key]
 
 
 class SummaryLog:

@@ -7,7 +7,6 @@ BrokerError that says what to do. Calls may be made concurrently. Each subject h
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from kshare.admin import configs, groups, offsets, topics
@@ -58,9 +57,7 @@ class AdminClient:
         self._pool = pool
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         pool, self._pool = self._pool, None
         assert pool is not None, "entered before"
         await pool.__aexit__(kind, error, trace)

@@ -190,13 +190,8 @@ async def share_states(
 
 def home_of(where: SharePartitionKey, partition_count: int) -> int:
     """The partition of the topic that holds its records: Java's hash of the coordinator's key."""
-    number = 0
-    for unit in _utf16(f"{where.group}:{uuid_text(where.topic_id)}:{where.partition}"):
+    name, number = f"{where.group}:{uuid_text(where.topic_id)}:{where.partition}", 0
+    for unit in memoryview(name.encode("utf-16-le")).cast("H"):
         number = (number * 31 + unit) & 0xFFFFFFFF
     signed = number - (1 << 32) if number >> 31 else number
     return (0 if signed == -(1 << 31) else abs(signed)) % partition_count
-
-
-def _utf16(text: str) -> memoryview:
-    """The UTF-16 units of a string, which are Java's characters."""
-    return memoryview(text.encode("utf-16-le")).cast("H")

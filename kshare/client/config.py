@@ -125,7 +125,7 @@ class ConsumerConfig:
         config = cls(**values, connection=connection)
         config._check(mistakes)
         with mistakes:
-            config._net_settings(attempted)
+            config.net_settings(attempted)
         mistakes.raise_all()
         return config
 
@@ -133,11 +133,8 @@ class ConsumerConfig:
     def is_implicit(self) -> bool:
         return self.acknowledgement == "implicit"
 
-    def net_settings(self) -> NetSettings:
+    def net_settings(self, attempted: Collection[str] = ()) -> NetSettings:
         """The settings for connections. Raises ConfigError if options contradict each other."""
-        return self._net_settings()
-
-    def _net_settings(self, attempted: Collection[str] = ()) -> NetSettings:
         options = {"request_timeout": self.request_timeout, **self.connection}
         if isinstance(self.client_id, str):  # otherwise it has been found already
             options["client_id"] = self.client_id

@@ -158,7 +158,9 @@ class Connection:
         if self._error is not None:
             raise own_copy(self._error)
         self._check_silence()
-        raise self._timed_out(pending.request, limit)
+        raise RequestTimedOut(
+            f"{self.peer} didn't respond to {pending.request.NAME} within {time_limit(limit)}"
+        )
 
     @property
     def is_free(self) -> bool:
@@ -180,12 +182,6 @@ class Connection:
                 yield ask
             finally:
                 self._leave(self._outbox.release)
-
-    async def ask_for_bytes(
-        self, request: Request[Any], *, version: int, timeout: float | None = None
-    ) -> memoryview:
-        """Returns the undecoded frame of the response: for callers that have to find out its version."""
-        return await self.wait_for_response(self.send(request, version=version), timeout=timeout)
 
     def version_for(self, request: type[Request[Any]]) -> int:
         """The highest version that both sides support; raises Unsupported if there is none."""
@@ -406,9 +402,6 @@ class Connection:
 
     def _limit(self, timeout: float | None) -> float:
         return self._settings.request_timeout if timeout is None else timeout
-
-    def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
-        return RequestTimedOut(f"{self.peer} didn't respond to {request.NAME} within {time_limit(limit)}")
 
     def _check_silence(self) -> None:
         self.is_suspect = True

@@ -14,7 +14,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, Unsupported
-from kshare.installation import version
+from kshare.installation import version as kshare_version
 from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection, NetMeter
@@ -167,10 +167,12 @@ class _Reauthentication:
 
 async def ask_versions(connection: Connection) -> BrokerVersions:
     """Asks the broker which API versions it supports, in a version of ApiVersions that it understands."""
+    own_version = re.sub(r"[^a-zA-Z0-9.-]", "-", kshare_version())  # in the characters that brokers accept
     version = FIRST_VERSION
     for _ in range(2):
-        request = ApiVersionsRequest("kshare", _own_version())
-        frame = await connection.ask_for_bytes(request, version=version)
+        request = ApiVersionsRequest("kshare", own_version)
+        # Not decoded yet: the response may be in another version.
+        frame = await connection.wait_for_response(connection.send(request, version=version))
         response, is_refusal = _decode_versions(frame, version)
         if not is_refusal:
             if response.error_code:
@@ -193,11 +195,6 @@ def _offered_version(refusal: ApiVersionsResponse) -> int:
         if api.api_key == ApiVersionsRequest.API_KEY:
             return max(0, min(api.max_version, FIRST_VERSION))
     return 0
-
-
-def _own_version() -> str:
-    """Our version, in the characters that brokers accept."""
-    return re.sub(r"[^a-zA-Z0-9.-]", "-", version())
 
 
 async def _abandon(stream: Stream | None) -> None:

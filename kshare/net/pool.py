@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
-from types import TracebackType
 from typing import Self, TypeVar
 
 import anyio
@@ -53,9 +52,7 @@ class Pool:
         self._tasks = await anyio.create_task_group().__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None, "entered before"
         for endpoint in self._endpoints.values():
@@ -104,7 +101,6 @@ class Pool:
         node: int | None,
         request: Request[ResponseT],
         *,
-        version: int | None = None,
         timeout: float | None = None,
         purpose: str = "",
     ) -> ResponseT:
@@ -112,7 +108,7 @@ class Pool:
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
         connection = await self.connection(node, purpose=purpose, timeout=limit)
-        return await connection.ask(request, version=version, timeout=deadline - anyio.current_time())
+        return await connection.ask(request, timeout=deadline - anyio.current_time())
 
     async def connection(
         self, node: int | None, *, purpose: str = "", timeout: float | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from kshare.errors import ConfigError
 
@@ -18,9 +17,7 @@ class Mistakes:
     def __enter__(self) -> None:
         """The error of the block is collected."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
         if not isinstance(error, ConfigError):
             return False
         self.add(*error.mistakes)
@@ -34,7 +31,7 @@ class Mistakes:
 
     def add(self, *mistakes: str) -> None:
         """Each is told once, even if several checks find it."""
-        self._found += [one for one in dict.fromkeys(mistakes) if one not in self._found]
+        self._found += [mistake for mistake in dict.fromkeys(mistakes) if mistake not in self._found]
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -51,4 +48,4 @@ def located(place: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(*(f"{place}: {one}" for one in error.mistakes)) from None
+        raise ConfigError(*(f"{place}: {mistake}" for mistake in error.mistakes)) from None

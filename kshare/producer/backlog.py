@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import attrgetter
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError, own_copy
 from kshare.producer.batch_outcomes import BatchOutcome
@@ -41,6 +42,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _SEQUENCES = 2**31
 _LAST_EPOCH = 2**15 - 1
 _FEW = 512
+_number_of = attrgetter("number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,10 +452,6 @@ class Backlog:
     def unconfirmed(self) -> int:
         """How many records wait for their outcome."""
         return sum(len(batch.records) for batch in self._batches if not batch.is_over)
-
-
-def _number_of(batch: PendingBatch) -> int:
-    return batch.number
 
 
 def _error_factory(batch: PendingBatch, error: KshareError) -> Callable[[], KshareError]:

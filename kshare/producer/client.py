@@ -12,7 +12,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 import anyio
@@ -66,9 +65,7 @@ class Producer:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close it. An error that ended the block is more important than that a record wasn't written."""
         try:
             await self.close()

@@ -38,6 +38,7 @@ from kshare.protocol.messages.produce_request import PartitionProduceData, Topic
 from kshare.protocol.messages.produce_response import PartitionProduceResponse
 
 _ALL_REPLICAS = -1
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _PURPOSE = "produce"
 _REQUEST_BYTES = 8 * 1024 * 1024
 _EXPLICIT_TRANSACTIONS = 11
@@ -166,7 +167,7 @@ class BatchSender:
         except (ConnectionLost, RequestTimedOut):
             pass  # the batches are tried again until they expire
         except KshareError as error:
-            if not (isinstance(error, BrokerError) and error.is_retriable and not _is_unknown(error)):
+            if not isinstance(error, BrokerError) or not error.is_retriable or error.code in _UNKNOWN:
                 self.backlog.give_up_topic(topic, error)
                 self._advance()
         finally:
@@ -284,7 +285,3 @@ class BatchSender:
         if right is not None:
             return refusal(row.error_code, action, right, self._router.pool.settings)
         return BrokerError(row.error_code, action, row.error_message)
-
-
-def _is_unknown(error: BrokerError) -> bool:
-    return error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)

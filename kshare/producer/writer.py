@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from operator import index
 from random import Random
-from types import TracebackType
 from typing import Self
 
 import anyio
@@ -76,9 +75,7 @@ class RecordWriter:
             self._abandoned += self._backlog.unconfirmed
             self._sender.stop(KshareError("the producer was closed"))
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None, "entered before"
         is_aborted = False

@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
 
 from kshare.offset_ranges import without
@@ -61,6 +62,7 @@ from kshare.state.session import AckRange
 
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
 _SHORT = 64
+_first_of = attrgetter("first")
 RETRY_LATER = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -365,10 +367,6 @@ class PartitionAcks:
     def _translate(self, changes: bytes) -> None:
         for lease in self.leases:
             lease.translate(changes)
-
-
-def _first_of(lease: Lease) -> int:
-    return lease.first
 
 
 def _all_records(leases: Iterable[Lease]) -> list[LeaseRange]:

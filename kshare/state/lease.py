@@ -217,7 +217,7 @@ class Lease:
         """False when it is too late: sent, settled or lost."""
         index = offset - self.first
         if index < 0 or index >= self._size:
-            raise self._stray(offset)
+            raise ValueError(f"offset {offset} is not in this lease ({self.first} to {self.last})")
         state = self.states[index]
         was_held = state in (_held, _renew, _renewing)
         if not was_held and state > _highest:
@@ -230,9 +230,6 @@ class Lease:
         if kind == _renew:
             self._counter.notify()
         return True
-
-    def _stray(self, offset: int) -> ValueError:
-        return ValueError(f"offset {offset} is not in this lease ({self.first} to {self.last})")
 
     def decide_quietly(self, offset: int, kind: int) -> bool:
         """`decide`, unless that makes the counter call back. False: not decided, for this reason or too late."""

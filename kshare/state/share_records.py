@@ -24,6 +24,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from kshare.errors import DecodeError
@@ -34,6 +35,7 @@ TOPIC = "__share_group_state"
 UNINITIALIZED_START_OFFSET = -1
 """As a start offset: the group's start in this partition isn't initialized yet."""
 
+_last = attrgetter("last")
 _VERSION = struct.Struct(">h")
 _KEYS: dict[int, type[ShareSnapshotKey] | type[ShareUpdateKey]] = {0: ShareSnapshotKey, 1: ShareUpdateKey}
 
@@ -270,7 +272,3 @@ def join_equal(pieces: Iterable[StateRange]) -> list[StateRange]:
         else:
             joined.append(each)
     return joined
-
-
-def _last(one: StateRange) -> int:
-    return one.last

@@ -44,7 +44,11 @@ class UnconfirmedAccepts:
         ranges = self._ranges.setdefault(key, [])
         self._ranges.move_to_end(key)
         add_range(ranges, first, last)
-        self._forget_the_oldest()
+        while len(self) > self.bound:
+            oldest, ranges = next(iter(self._ranges.items()))
+            del ranges[: len(self) - self.bound]
+            if not ranges:
+                del self._ranges[oldest]
 
     def known(
         self, partition: TopicIdPartition, leader_epoch: int, first: int, last: int
@@ -64,10 +68,3 @@ class UnconfirmedAccepts:
         """The topic was deleted, or recreated under another id."""
         for key in [key for key in self._ranges if key[0][0] == topic_id]:
             del self._ranges[key]
-
-    def _forget_the_oldest(self) -> None:
-        while len(self) > self.bound:
-            key, ranges = next(iter(self._ranges.items()))
-            del ranges[: len(self) - self.bound]
-            if not ranges:
-                del self._ranges[key]
