@@ -92,7 +92,7 @@ def _reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
 def main() -> int:
     sources = modules("kshare")
     found = {name: imports_of(name, path, sources) for name, path in sources.items()}
-    for group in cycles({name: one.at_run_time | one.for_types for name, one in found.items()}):
+    for group in cycles({name: imports.at_run_time | imports.for_types for name, imports in found.items()}):
         print(" ".join(group))
         for name in group:
             for other in sorted(found[name].for_types - found[name].at_run_time):

@@ -28,7 +28,7 @@ def defined(tree: ast.AST) -> Iterator[str]:
             names = [node.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign) and not _is_type_variable(node.value):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)]
+            names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
         elif isinstance(node, ast.If | ast.Try | ast.ExceptHandler | ast.With):
             names = list(defined(node))
         else:

@@ -164,7 +164,9 @@ def _documented(config: type[Any]) -> Iterator[tuple[str, str, str]]:
 
 def arguments_of(function: Callable[..., object]) -> list[Option]:
     """The named arguments of a function whose docstring has a paragraph for each, such as "`http`: an address"."""
-    paragraphs = [" ".join(one.split()) for one in inspect.cleandoc(function.__doc__ or "").split("\n\n")]
+    paragraphs = [
+        " ".join(paragraph.split()) for paragraph in inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    ]
     docs = dict(
         paragraph.removeprefix("`").split("`: ", 1)
         for paragraph in paragraphs

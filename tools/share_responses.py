@@ -106,7 +106,7 @@ class Member:
             assert response.error_code == 0, response
             epoch = response.member_epoch
             found = response.assignment.topic_partitions if response.assignment else []
-            if sum(len(one.partitions) for one in found) == self.partitions:
+            if sum(len(row.partitions) for row in found) == self.partitions:
                 return
             time.sleep(0.1)
         raise TimeoutError("no assignment")
@@ -117,7 +117,9 @@ class Member:
         numbers = range(self.partitions) if self.epoch == 0 else sorted(acks)
         rows = [
             fetch.FetchPartition(
-                acknowledgement_batches=[fetch.AcknowledgementBatch(*one) for one in acks.get(number, ())],
+                acknowledgement_batches=[
+                    fetch.AcknowledgementBatch(*range_) for range_ in acks.get(number, ())
+                ],
                 partition_index=number,
             )
             for number in numbers
@@ -226,8 +228,8 @@ class Recorder:
         """Each list is a batch; each record is a value, or (key, value)."""
         for number, batch in enumerate(batches):
             builder = BatchBuilder(compression=compression)
-            for one in batch:
-                key, value = one if isinstance(one, tuple) else (None, one)
+            for record in batch:
+                key, value = record if isinstance(record, tuple) else (None, record)
                 headers = [("n", b"%d" % number)] if number % 2 else []
                 builder.append(value, key=key, timestamp=int(time.time() * 1000), headers=headers)
             rows = [produce.PartitionProduceData(partition, builder.build())]
@@ -420,10 +422,16 @@ def main(releases: Sequence[str]) -> None:
         with Cluster(release, 1) as cluster:
             address = cluster.nodes[0].address()
             with socket.create_connection(address, timeout=DEADLINE_S) as connection:
-                found = [one._asdict() for one in Recorder(cluster, Recording(connection)).everything()]
-        kept = [one for one in kept if one["release"] != release] + found
-        FILE.write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in kept), "utf-8")
-    print(f"{len(kept)} responses, {sum(len(one['body']) * 3 // 4 for one in kept)} bytes, in {FILE.name}")
+                found = [
+                    response._asdict() for response in Recorder(cluster, Recording(connection)).everything()
+                ]
+        kept = [response for response in kept if response["release"] != release] + found
+        FILE.write_text(
+            "".join(json.dumps(response, separators=(",", ":")) + "\n" for response in kept), "utf-8"
+        )
+    print(
+        f"{len(kept)} responses, {sum(len(response['body']) * 3 // 4 for response in kept)} bytes, in {FILE.name}"
+    )
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def environment() -> dict[str, str]:
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([root, *(one for one in path if one and one != root)]),
+        "PYTHONPATH": os.pathsep.join([root, *(folder for folder in path if folder and folder != root)]),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 

@@ -72,7 +72,7 @@ class BacklogReader(DataSourceReader):
         view = shared.submit(plan_view, shared.router, self._options).result()
         tasks = split(view.ranges, self._options.task_limits, spark_cores())
         # For an empty list, Spark would plan one task without a partition.
-        return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
+        return [BacklogPartition(ranges, view.is_committed_only) for ranges in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, BacklogPartition)
@@ -92,8 +92,8 @@ async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
     """Requests states first and end offsets last, so that concurrent changes don't make the view smaller."""
     group = options.group
     settings = {
-        one.name: one.value or ""
-        for one in await describe(router, ConfigResource.GROUP, group, keys=[_ISOLATION, _RESET])
+        entry.name: entry.value or ""
+        for entry in await describe(router, ConfigResource.GROUP, group, keys=[_ISOLATION, _RESET])
     }
     is_committed_only = settings.get(_ISOLATION, "").lower() == "read_committed"
     await topic_ids(router, options.topics)
@@ -113,8 +113,8 @@ async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
         state = _new(starts[place]) if place in starts else states[share]
         topic_id = str(UUID(bytes=share.topic_id))
         ranges += [
-            RecordRange(place[0], topic_id, place[1], *one)
-            for one in _open(state, firsts[place], ends[place])
+            RecordRange(place[0], topic_id, place[1], *bounds)
+            for bounds in _open(state, firsts[place], ends[place])
         ]
     return BacklogView(ranges, is_committed_only)
 
@@ -134,7 +134,7 @@ def _open(state: SharePartitionState, log_start: int, end: int) -> Iterable[tupl
         for range_ in state.open_ranges(end)
         if range_.last >= log_start
     )
-    return [(one.first, one.last, one.deliveries) for one in join_equal(left)]
+    return [(range_.first, range_.last, range_.deliveries) for range_ in join_equal(left)]
 
 
 async def _first_starts(

@@ -28,9 +28,9 @@ class LockLimit:
 
 async def lock_limit(router: Router, group: str) -> LockLimit | None:
     """The group's limit; None if the brokers don't tell. Raises KshareError if we may not ask."""
-    for one in await group_config(router, group):
-        if one.name == LOCKS and one.value:
-            return LockLimit(int(one.value), int(one.highest) if one.highest else None)
+    for entry in await group_config(router, group):
+        if entry.name == LOCKS and entry.value:
+            return LockLimit(int(entry.value), int(entry.highest) if entry.highest else None)
     value = (await broker_values(router, [_BROKERS_DEFAULT])).get(_BROKERS_DEFAULT)
     return LockLimit(int(value), is_of_brokers=True) if value else None
 

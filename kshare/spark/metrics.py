@@ -47,8 +47,8 @@ def publish_metrics(spark: SparkSession) -> None:
 
 def readings(progress: Mapping[str, Any]) -> dict[str, float]:
     """The numbers in a query's progress, by name; empty if it has no source of ours."""
-    reports = [one.get("latestOffset") for one in progress.get("sources", ())]
-    ours = [one for one in reports if isinstance(one, Mapping) and _OURS in one]
+    reports = [source.get("latestOffset") for source in progress.get("sources", ())]
+    ours = [report for report in reports if isinstance(report, Mapping) and _OURS in report]
     if not ours:
         return {}
     found = dict(_numbers({name: progress.get(name) for name in _OF_QUERIES}))

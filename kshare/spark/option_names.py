@@ -47,7 +47,7 @@ def check_kafka_names(names: Iterable[str]) -> None:
 
 def spark_error(error: ConfigError, kafkas: Collection[str]) -> ConfigError:
     """An error about the options of a consumer or a producer, as users of Spark know them."""
-    return ConfigError(*(_explained(one, kafkas) for one in error.mistakes))
+    return ConfigError(*(_explained(mistake, kafkas) for mistake in error.mistakes))
 
 
 def _explained(message: str, kafkas: Collection[str]) -> str:

@@ -238,11 +238,13 @@ _ALL = (
 )
 _OF_JOURNAL = "journal_"
 _JOURNAL = {
-    one.field.removeprefix(_OF_JOURNAL): one.spelled for one in _ALL if one.field.startswith(_OF_JOURNAL)
+    option.field.removeprefix(_OF_JOURNAL): option.spelled
+    for option in _ALL
+    if option.field.startswith(_OF_JOURNAL)
 }
-_KNOWN = {one.spelled.lower(): one for one in _ALL}
+_KNOWN = {option.spelled.lower(): option for option in _ALL}
 _MEANT = {
-    **{name: one.field for name, one in _KNOWN.items()},
+    **{name: option.field for name, option in _KNOWN.items()},
     **dict.fromkeys(("assign", "subscribepattern", "path", "topic", "topics"), "topics"),
     "groupidprefix": "group",
 }
@@ -332,7 +334,7 @@ def _consumer(kafkas: dict[str, Any], values: dict[str, Any], attempted: Collect
         config = ConsumerConfig.make(None, {**usable, **named}, meant)
     except ConfigError as error:
         mistakes.add(*spark_error(error, kafkas).mistakes)
-        wrong = {one.split()[0] for one in error.mistakes}
+        wrong = {mistake.split()[0] for mistake in error.mistakes}
     for name, value in usable.items():
         with suppress(ConfigError):  # it has been found above
             for field, ours in KAFKA_NAMES[name](value, kafkas).items():
@@ -350,4 +352,4 @@ def _spelling(name: str) -> str:
 
 
 def _names() -> list[str]:
-    return ["kafka.bootstrap.servers", *(one.spelled for one in _ALL)]
+    return ["kafka.bootstrap.servers", *(option.spelled for option in _ALL)]

@@ -49,24 +49,26 @@ class RecordRange:
 
 def by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Yield the ranges of each partition, ascending."""
-    for _, partition_ranges in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
+    for _, partition_ranges in groupby(
+        sorted(ranges), key=lambda range_: (range_.topic_id, range_.partition)
+    ):
         yield list(partition_ranges)
 
 
 def merged_ranges(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:
     """Merge adjacent ranges with the same delivery count, since a token is written for every trigger."""
     found: list[RecordRange] = []
-    for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
+    for range_ in sorted(ranges, key=lambda range_: (range_.topic_id, range_.partition, range_.first)):
         before = found[-1] if found else None
         if (
             before is not None
-            and (before.topic_id, before.partition) == (one.topic_id, one.partition)
-            and before.last + 1 == one.first
-            and before.delivery_count == one.delivery_count
+            and (before.topic_id, before.partition) == (range_.topic_id, range_.partition)
+            and before.last + 1 == range_.first
+            and before.delivery_count == range_.delivery_count
         ):
-            found[-1] = replace(before, last=one.last)
+            found[-1] = replace(before, last=range_.last)
         else:
-            found.append(one)
+            found.append(range_)
     return tuple(found)
 
 
@@ -121,7 +123,7 @@ class Token:
 
     def to_json(self) -> dict[str, Any]:
         """What Spark stores. Equal tokens have equal text, since Spark compares the text."""
-        names = {one.topic_id: one.topic for one in (*self.acquired, *self.owed)}
+        names = {range_.topic_id: range_.topic for range_ in (*self.acquired, *self.owed)}
         value: dict[str, Any] = {
             "kshare": VERSION if self.journal is None else _WITH_JOURNAL,
             "batch": self.batch,
@@ -222,9 +224,9 @@ def _unpack_starts(packed: object) -> tuple[StartOffset, ...]:
 def pack_ranges(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
     """Topic id → partition → first, count, deliveries, first, count, deliveries…"""
     packed: dict[str, dict[str, list[int]]] = {}
-    for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
-        numbers = packed.setdefault(one.topic_id, {}).setdefault(str(one.partition), [])
-        numbers += (one.first, len(one), one.delivery_count)
+    for range_ in sorted(ranges, key=lambda range_: (range_.topic_id, range_.partition, range_.first)):
+        numbers = packed.setdefault(range_.topic_id, {}).setdefault(str(range_.partition), [])
+        numbers += (range_.first, len(range_), range_.delivery_count)
     return packed
 
 

@@ -85,7 +85,7 @@ def _check(field: StructField, whole: StructType) -> None:
 
 
 def _columns(whole: StructType) -> str:
-    described = ", ".join(f"{one.name} {_ddl(one.dataType.simpleString())}" for one in whole)
+    described = ", ".join(f"{field.name} {_ddl(field.dataType.simpleString())}" for field in whole)
     return f"the columns are {described}"
 
 

@@ -58,7 +58,7 @@ def split(
     places = [tuple(partition_ranges) for partition_ranges in by_partition(ranges)]
     total = sum(map(_count, places))
     count = limits.tasks(total, len(places), cores)
-    return list(_cut([one for place in places for one in place], _ends(places, total, count)))
+    return list(_cut([range_ for place in places for range_ in place], _ends(places, total, count)))
 
 
 def _ends(places: Sequence[Sequence[RecordRange]], total: int, count: int) -> list[int]:
@@ -81,13 +81,13 @@ def _cut(ranges: Sequence[RecordRange], ends: Iterable[int]) -> Iterator[tuple[R
     for end in ends:
         piece: list[RecordRange] = []
         while done < end:
-            one = waiting.pop()
-            if len(one) > end - done:
-                middle = one.first + end - done
-                waiting.append(replace(one, first=middle))
-                one = replace(one, last=middle - 1)
-            done += len(one)
-            piece.append(one)
+            range_ = waiting.pop()
+            if len(range_) > end - done:
+                middle = range_.first + end - done
+                waiting.append(replace(range_, first=middle))
+                range_ = replace(range_, last=middle - 1)
+            done += len(range_)
+            piece.append(range_)
         yield tuple(piece)
 
 

@@ -55,7 +55,7 @@ async def _similar(router: Router, missing: Sequence[str]) -> str:
         names = [topic.topic for topic in await list_topics(router, with_internal=False)]
     except KshareError:
         return ""
-    near = [name for one in missing if (name := nearest_name(one, names))]
+    near = [name for topic in missing if (name := nearest_name(topic, names))]
     return f". Did you mean {' and '.join(near)}?" if near else ""
 
 

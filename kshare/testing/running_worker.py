@@ -224,14 +224,18 @@ class RunningWorker:
 
         def look() -> dict[str, int]:
             state = self.broker.state
-            starts = {one.key: one.shared.start_offset for one in state.shares.loaded()}
+            starts = {share.key: share.shared.start_offset for share in state.shares.loaded()}
             found = {}
             for group, name in sorted(topics):
                 topic = state.cluster.topics.get(name)
-                for one in topic.partitions if topic is not None else ():
-                    start = starts.get((group, one.topic.id, one.index), one.log.start_offset)
-                    if one.log.end_offset > start:
-                        found[f"{name}[{one.index}] in group {group}"] = one.log.end_offset - start
+                for partition in topic.partitions if topic is not None else ():
+                    start = starts.get(
+                        (group, partition.topic.id, partition.index), partition.log.start_offset
+                    )
+                    if partition.log.end_offset > start:
+                        found[f"{name}[{partition.index}] in group {group}"] = (
+                            partition.log.end_offset - start
+                        )
             return found
 
         return self.broker.call(look)

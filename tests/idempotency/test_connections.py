@@ -54,7 +54,7 @@ def test_a_connection_isnt_used_again_after_an_error(opened: Opened) -> None:
         raise KeyError
     with connections.borrowed(soon()):
         pass
-    assert [one.is_closed for one in opened.all] == [True, False]
+    assert [connection.is_closed for connection in opened.all] == [True, False]
 
 
 def test_waiting_for_a_connection_has_a_deadline(opened: Opened) -> None:
@@ -78,4 +78,4 @@ def test_a_forked_process_opens_its_own_and_leaves_its_parents_open(
         with connections.borrowed(soon()):
             pass
     connections.close()
-    assert [one.is_closed for one in opened.all] == [False, True]
+    assert [connection.is_closed for connection in opened.all] == [False, True]

@@ -466,7 +466,7 @@ def test_all_mistakes_of_a_function_are_told_at_once() -> None:
         @idempotent(MemoryStore(), in_progress_timeout=-1, keep=True, wait=float("nan"))
         def charge(record: SimpleNamespace) -> None: ...
 
-    assert [one.split(": ")[1] for one in caught.value.mistakes] == [
+    assert [mistake.split(": ")[1] for mistake in caught.value.mistakes] == [
         "in_progress_timeout=-1",
         "keep=True",
         "wait=nan",

@@ -78,7 +78,7 @@ def test_every_type_of_column(any_spark: SparkSession, orders_broker: Broker) ->
     rows = frame.selectExpr("*", "unix_millis(timestamp) AS ms").orderBy("offset").collect()
     stamps = [record.timestamp for record in orders_broker.records(topic)]
     found = [
-        (row["key"], row["value"], [(one["key"], one["value"]) for one in row["headers"] or []])
+        (row["key"], row["value"], [(header["key"], header["value"]) for header in row["headers"] or []])
         for row in rows
     ]
     assert found == sent

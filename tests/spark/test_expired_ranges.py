@@ -45,7 +45,7 @@ def test_ranges_that_expired_while_the_process_was_stopped_are_not_planned() -> 
             third = Token.from_json(reader.latestOffset(second, None))
         finally:
             reader.stop()
-    assert [(one.first, one.last, one.delivery_count) for one in third.acquired] == [(10, 14, 2)]
+    assert [(range_.first, range_.last, range_.delivery_count) for range_ in third.acquired] == [(10, 14, 2)]
 
 
 def stand_still(reader: ShareStreamReader, seconds: float) -> None:

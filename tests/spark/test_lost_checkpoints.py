@@ -230,7 +230,7 @@ def test_a_temporary_checkpoint_is_no_lost_one(
 def test_what_operators_see_of_a_mark(query: DrivenQuery, mode: str) -> None:
     """Other tools show a consumer group whose offset is that of the query, and kshare's monitor only share groups."""
     for _ in range(3):
-        assert {where: one.offset for where, one in committed(query).items()} == {(query.topic, 0): 300}
+        assert {where: text.offset for where, text in committed(query).items()} == {(query.topic, 0): 300}
         query.run(settle=mode)
 
     async def ask() -> list[str]:
@@ -265,7 +265,7 @@ def test_the_offset_of_a_mark_is_none_of_an_older_topic(
         query.run()
         create_again()
     query.run(until=lambda: len(query.written) == 70, failOnDataLoss="false")
-    assert {where: one.offset for where, one in committed(query).items()} == {(query.topic, 0): 20}
+    assert {where: text.offset for where, text in committed(query).items()} == {(query.topic, 0): 20}
 
 
 def test_other_topics_of_the_group(broker: Broker) -> None:
@@ -337,7 +337,7 @@ def test_without_the_right_to_keep_a_mark(
 
 def mark_of(query: DrivenQuery) -> int:
     """The newest micro-batch that a mark of the group calls begun."""
-    marks = [QueryMark.from_text(one.text) for one in committed(query).values()]
+    marks = [QueryMark.from_text(text.text) for text in committed(query).values()]
     return max((mark.begun for mark in marks if mark is not None), default=0)
 
 
@@ -348,9 +348,11 @@ def committed(query: DrivenQuery) -> dict[TopicPartition, CommittedText]:
         async with reached(NetSettings.parse(query.broker.bootstrap)) as cluster:
             router = Router(cluster.pool, 30)
             groups = [
-                one.group for one in await list_groups(router, (), ()) if member_of(one.group, query.group)
+                listed.group
+                for listed in await list_groups(router, (), ())
+                if member_of(listed.group, query.group)
             ]
             texts = [await committed_texts(router, group) for group in groups]
-            return {where: one for some in texts for where, one in some.items()}
+            return {where: text for some in texts for where, text in some.items()}
 
     return anyio.run(ask)

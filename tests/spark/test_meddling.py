@@ -96,10 +96,10 @@ class Meddled:
         """`before`: the first micro-batch that could emit what is due."""
         tokens = [Token.from_json(json.loads(offset)) for offset in self.query.offset_log[before:]]
         kept = {
-            (one.partition, at)
+            (range_.partition, at)
             for token in tokens
-            for one in token.acquired
-            for at in range(one.first, one.last + 1)
+            for range_ in token.acquired
+            for at in range(range_.first, range_.last + 1)
         }
         kept |= {where for batch, rows in self.query.sink.items() if batch >= before for where in rows}
         starts = self._starts()

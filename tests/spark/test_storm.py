@@ -291,7 +291,8 @@ def test_records_lost_by_repeated_crashes_are_dead_letters(tmp_path: Path) -> No
     assert {letter["__dlq.errors.delivery.count"] for letter in letters} == {b"5"}
     prefix = "__dlq.errors."
     assert lost == {
-        (int(one[prefix + "partition"] or b""), int(one[prefix + "offset"] or b"")) for one in letters
+        (int(letter[prefix + "partition"] or b""), int(letter[prefix + "offset"] or b""))
+        for letter in letters
     }
     assert len(storm.emitted()) == total - len(lost)
 

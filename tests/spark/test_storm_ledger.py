@@ -15,6 +15,6 @@ def test_a_line_that_is_being_written_is_left_for_the_next_call(tmp_path: Path) 
 
     for size in range(1, len(complete)):
         (tmp_path / "ledger").write_bytes(complete + complete[:size])
-        assert [one["rows"] for one in ledger.read("written")] == [3]
+        assert [entry["rows"] for entry in ledger.read("written")] == [3]
     (tmp_path / "ledger").write_bytes(complete + complete)
-    assert [one["rows"] for one in ledger.read("written")] == [3, 3]
+    assert [entry["rows"] for entry in ledger.read("written")] == [3, 3]

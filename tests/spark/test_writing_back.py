@@ -42,9 +42,9 @@ def test_interrupted_queries_into_sinks_lose_nothing(orders_broker: Broker, tmp_
         assert {row[2] for row in told["sinks"][sink]["rows"]} == {"ORDER"}
     forwarded = orders_broker.records("forwarded")
     came_from = [bytes(record.headers[0][1] or b"") for record in forwarded]
-    assert {tuple(map(int, one.split(b"/"))) for one in came_from} == set(WANTED)
+    assert {tuple(map(int, place.split(b"/"))) for place in came_from} == set(WANTED)
     assert {bytes(record.value or b"") for record in forwarded} == {b"ORDER"}
-    assert all(2 <= one["batches"] < RECORDS // 50 for one in told["sinks"].values()), (
+    assert all(2 <= sink["batches"] < RECORDS // 50 for sink in told["sinks"].values()), (
         "a query wasn't interrupted"
     )
 

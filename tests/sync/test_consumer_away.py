@@ -557,7 +557,7 @@ def test_consumer_closed_by_another_thread_while_it_is_opened_says_so() -> None:
             except KshareError as error:
                 assert str(error)
             thread.join(DEADLINE_S)
-            assert not [one for one in threading.enumerate() if one.name == "kshare client"]
+            assert not [thread for thread in threading.enumerate() if thread.name == "kshare client"]
 
 
 SOON_S = (3e-5, 3e-4, 1e-3)
@@ -635,4 +635,4 @@ def test_interrupts_at_any_time_hand_out_no_delivery_twice_and_strand_none(
     finally:
         signal.signal(signal.SIGALRM, before)
     assert interrupts > 100
-    assert {one: count for one, count in handed_out.items() if count > 1} == {}
+    assert {where: count for where, count in handed_out.items() if count > 1} == {}

@@ -89,7 +89,7 @@ async def test_a_loop_accepts_what_it_handed_out_after_an_inner_one_got_the_next
             seen.append(record.offset)
             if record.offset == 9:
                 anyio.from_thread.run_sync(
-                    cluster.topics["t"].append, *(b"%d" % one for one in range(10, 60))
+                    cluster.topics["t"].append, *(b"%d" % number for number in range(10, 60))
                 )
                 with pytest.raises(DeserializationFailed):
                     next(iter(consumer))
@@ -223,7 +223,7 @@ def opened_batch(
             open_urgent=open_urgent,
             take_turn=lambda: None,
             slice_size=lambda: 2,
-            most_delivered=lambda: max((one.delivery_count for one in waiting), default=most_delivered),
+            most_delivered=lambda: max((batch.delivery_count for batch in waiting), default=most_delivered),
             apply_decisions=lambda: None,
             inbox=inbox,
         )
@@ -254,7 +254,7 @@ def test_what_an_ended_loop_leaves_includes_batches_that_were_overtaken() -> Non
     assert offsets(records, 3) == [0, 1, 10]
     records.close()
     left = [inbox.next_rest(), inbox.next_rest()]
-    assert [[record.offset for record in one or ()] for one in left] == [[11, 12, 13], [2, 3]]
+    assert [[record.offset for record in rest or ()] for rest in left] == [[11, 12, 13], [2, 3]]
 
 
 def test_batch_that_comes_when_all_loops_have_ended_is_left_to_others() -> None:
@@ -268,7 +268,7 @@ def test_batch_that_comes_when_all_loops_have_ended_is_left_to_others() -> None:
     records.close()
     deliveries[0](batch(10, 3))
     left = [inbox.next_rest(), inbox.next_rest()]
-    assert [[record.offset for record in one or ()] for one in left] == [[1], [10, 11, 12]]
+    assert [[record.offset for record in rest or ()] for rest in left] == [[1], [10, 11, 12]]
 
 
 def test_a_loop_of_a_former_opening_goes_on_with_what_comes_in_the_next() -> None:
@@ -359,7 +359,7 @@ def test_closing_does_not_wait_for_a_loop_that_begins_or_ends() -> None:
     records.close()
     assert [closing.is_alive() for closing in closings] == [False, False]
     left = [inbox.next_rest(), inbox.next_rest()]
-    assert [[record.offset for record in one or ()] for one in left] == [[1, 2, 3], []]
+    assert [[record.offset for record in rest or ()] for rest in left] == [[1, 2, 3], []]
 
 
 def test_a_loop_goes_on_with_its_batch_if_the_one_to_overtake_it_is_lost() -> None:

@@ -131,7 +131,7 @@ def test_errors_at_the_end(broker: Broker) -> None:
 def test_broker_out_of_reach() -> None:
     with pytest.raises(ConnectionLost), kshare.sync.Producer("localhost:1", request_timeout=0.5):
         pass
-    assert not [one for one in threading.enumerate() if one.name == "kshare client"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "kshare client"]
 
 
 def test_each_thread_is_told_of_its_records_by_flush(broker: Broker) -> None:

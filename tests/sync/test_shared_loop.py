@@ -129,7 +129,7 @@ def test_many_threads_receive_their_own_results(loop: SharedLoop) -> None:
             if loop.run(lambda number=number: double(number)) != 2 * number  # type: ignore[misc]
         )
 
-    threads = [in_thread(lambda begin=1000 * one: work(begin)) for one in range(4)]  # type: ignore[misc]
+    threads = [in_thread(lambda begin=1000 * turn: work(begin)) for turn in range(4)]  # type: ignore[misc]
     for thread in threads:
         thread.join(DEADLINE_S)
     assert not any(thread.is_alive() for thread in threads)

@@ -54,7 +54,7 @@ def study(wishes: Wishes) -> Study:
     ours, blocking, theirs = _CONTENDERS
     pairs = [(ours, theirs), (blocking, theirs), *((floor, theirs) for floor in _FLOORS)]
     contests = [
-        *(Contest(_HAND.format(q), one, theirs) for one in (ours, blocking) for q in _QUANTILES),
+        *(Contest(_HAND.format(q), contender, theirs) for contender in (ours, blocking) for q in _QUANTILES),
         *(
             Contest(what.format(q), _EACH.format(first), _EACH.format(second))
             for what in (_HAND, _ACKNOWLEDGED)

@@ -205,8 +205,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value) if abs(value) >= 1e5 else float(f"{value:.5g}")
     if isinstance(value, Mapping):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list) else value
+        return {name: _rounded(part) for name, part in value.items()}
+    return [_rounded(part) for part in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

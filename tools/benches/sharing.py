@@ -106,7 +106,7 @@ def evaluate(
     spans: Sequence[Sequence[tuple[float, float]]], records: int, ideal: float
 ) -> Mapping[str, float]:
     """Compute the figures from each consumer's handler calls (started, done)."""
-    every = [span for one in spans for span in one]
+    every = [span for calls in spans for span in calls]
     elapsed = max(done for _, done in every) - min(started for started, _ in every)
     busy = math.fsum(done - started for started, done in every)
     return {

@@ -50,5 +50,5 @@ class Spark:
 def spark() -> Spark:
     progress("spark: starting")
     home = installed(SPARK_SOURCE_RELEASE)
-    jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(ITS_JARS)]
+    jars = [str(jar) for jar in sorted(install(SPARK_SOURCE).iterdir()) if jar.name.startswith(ITS_JARS)]
     return Spark(home, [f"spark.jars={','.join(jars)}"])

@@ -153,12 +153,13 @@ def evaluate(study: Study, measured: Mapping[str, Sequence[Mapping[str, float]]]
     spreads = {}
     for figure in study.figures:
         found = {
-            name: [one[figure.name] for one in all_ if figure.name in one] for name, all_ in measured.items()
+            name: [figures[figure.name] for figures in all_ if figure.name in figures]
+            for name, all_ in measured.items()
         }
         spreads[figure.name] = {name: Spread.of(values) for name, values in found.items() if values}
     ratios = {}
     for contest in study.contests:
-        figure = next(one for one in study.figures if one.name == contest.figure)
+        figure = next(candidate for candidate in study.figures if candidate.name == contest.figure)
         pairs = zip(measured[contest.ours], measured[contest.theirs], strict=True)
         values = [_ratio(figure, ours, theirs) for ours, theirs in pairs]
         ratios[contest.name] = Spread.of(values)

@@ -127,7 +127,7 @@ def _work(address: str, seconds: float) -> None:
 
 
 SCENARIOS: dict[str, Scenario] = {
-    one.__name__: one for one in (healthy, stuck, pinned, redelivery, timeouts, slow, resets)
+    scenario.__name__: scenario for scenario in (healthy, stuck, pinned, redelivery, timeouts, slow, resets)
 }
 RULES: dict[str, set[str]] = {
     "healthy": set(),

@@ -83,7 +83,9 @@ def fill(broker: Broker) -> None:
     )
     for number in range(PARTITIONS):
         broker.produce(
-            TOPIC, [f"order {one}".encode() for one in range(number, ORDERS, PARTITIONS)], partition=number
+            TOPIC,
+            [f"order {order}".encode() for order in range(number, ORDERS, PARTITIONS)],
+            partition=number,
         )
 
 
@@ -103,7 +105,7 @@ def run(spark: SparkSession, broker: Broker, shop: Shop, folder: Path) -> None:
 def tell(broker: Broker, shop: Shop) -> None:
     shipped = Counter(order for orders in shop.batches.values() for order in orders)
     repeated = sum(count > 1 for count in shipped.values())
-    missing = {f"order {one}" for one in range(ORDERS)} - POISON - shipped.keys()
+    missing = {f"order {order}" for order in range(ORDERS)} - POISON - shipped.keys()
     dead = sorted(bytes(record.value or b"").decode() for record in broker.records(DEAD_LETTERS))
     say(
         f"\nshipped {len(shipped)}   twice {repeated}   missing {len(missing)}   dead letters: {', '.join(dead)}"

@@ -67,7 +67,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     found = _MODULE_MARKS.search(collection_path.read_text())
     marks = _MARK.findall(found[0]) if found is not None else ()
-    marker = next((one for one in LEFT_OUT if one in marks), None)
+    marker = next((marker for marker in LEFT_OUT if marker in marks), None)
     if marker is None:
         return None
     config.stash[_COUNTS][f"{_MODULES}{marker}"] += 1

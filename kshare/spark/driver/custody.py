@@ -187,7 +187,7 @@ class Custody:
         staging = self._staging
         is_journaled = self._is_journaling and staging is not None
         taken = staging.take(limit) if staging and is_journaled else self._fresh.take(limit)
-        ranges = tuple(self._range(*one) for one in taken)
+        ranges = tuple(self._range(*counted) for counted in taken)
         if not ranges:
             return None
         self._is_flight_journaled = is_journaled
@@ -261,9 +261,9 @@ class Custody:
         if verdict is not None:
             for other in self._verdicts.values():
                 other.remove(span)
-            for one in matching:
-                self._verdicts.setdefault(verdict, OffsetSet()).add(one)
-        return sum(one.size for one in matching)
+            for part in matching:
+                self._verdicts.setdefault(verdict, OffsetSet()).add(part)
+        return sum(part.size for part in matching)
 
     @property
     def verdicts(self) -> Verdicts:
@@ -291,7 +291,7 @@ class Custody:
                 found for part in unknown for found in self._staging.staged.offsets.within(part)
             ]
             unknown = [found for part in unknown for found in self._staging.unknown(part)]
-        self.skipped += sum(one.size for one in already_accepted)
+        self.skipped += sum(part.size for part in already_accepted)
         for part in unknown:
             for outside in self._in_flight.outside(part):
                 for new in self._fresh.offsets.outside(outside):
@@ -323,22 +323,22 @@ class Custody:
 
     def adopt_journal(self, position: JournalPosition, staged: Iterable[RecordRange]) -> None:
         """The journal is open, and has this staged after what the newest token in Spark's log has."""
-        ranges = [CountedRange(span_of(one), one.delivery_count) for one in staged]
+        ranges = [CountedRange(span_of(range_), range_.delivery_count) for range_ in staged]
         self._staging = Staging(position, ranges)
-        for one in staged:
-            self.names[UUID(one.topic_id).bytes] = one.topic
+        for range_ in staged:
+            self.names[UUID(range_.topic_id).bytes] = range_.topic
         # Their acceptance may not have been sent, or not confirmed.
         self._add_unconfirmed(range_.span for range_ in ranges)
 
     def next_frame(self) -> tuple[RecordRange, ...]:
         """What to append to the journal now; empty if there is nothing. Call `appended` once it is durable."""
         frame = [] if self._staging is None else self._staging.next_frame()
-        return tuple(self._range(*one) for one in frame)
+        return tuple(self._range(*counted) for counted in frame)
 
     def appended(self, frame: Iterable[RecordRange]) -> Decisions:
         """This frame is in the journal, so its records can be accepted."""
         assert self._staging is not None, "it has made the frame"
-        ranges = [CountedRange(span_of(one), one.delivery_count) for one in frame]
+        ranges = [CountedRange(span_of(range_), range_.delivery_count) for range_ in frame]
         self._staging.appended(ranges)
         decisions = Decisions(accept=[range_.span for range_ in ranges])
         self._add_unconfirmed(decisions.accept)
@@ -349,8 +349,8 @@ class Custody:
         if self._staging is None or logged.journal is None or self._is_journaling:
             return
         self._is_journaling = True
-        while one := self._fresh.take_first():
-            self._staging.waiting.add_by_deliveries(*one)
+        while counted := self._fresh.take_first():
+            self._staging.waiting.add_by_deliveries(*counted)
 
     def _emitted_unconfirmed(self) -> Iterator[PartitionRange]:
         """What is owed. Staged records aren't emitted yet; the journal has them."""
@@ -366,9 +366,9 @@ class Custody:
         self._begin_journaling(token)
         self._is_flight_journaled = token.is_journaled
         if not is_complete:
-            for one in token.acquired:
-                self.lost(span_of(one))
-                self._in_flight.add(span_of(one))
+            for range_ in token.acquired:
+                self.lost(span_of(range_))
+                self._in_flight.add(span_of(range_))
             if token.is_journaled:
                 # The other process may have ended before their acceptance was confirmed.
                 self._add_unconfirmed(map(span_of, token.acquired))
@@ -410,12 +410,12 @@ class Custody:
             self.lost(span)
             self._in_flight.remove(span)
         self._add_unconfirmed(emitted)
-        self.skipped += sum(one.size for one in held)
+        self.skipped += sum(part.size for part in held)
         return held
 
     def _name_topics(self, token: Token) -> None:
-        for one in (*token.acquired, *token.owed):
-            self.names[UUID(one.topic_id).bytes] = one.topic
+        for range_ in (*token.acquired, *token.owed):
+            self.names[UUID(range_.topic_id).bytes] = range_.topic
 
     def _complete_in_flight(self) -> Decisions:
         decisions = Decisions()
@@ -440,9 +440,9 @@ class Custody:
 
     def _counted(self, spans: OffsetSet) -> Iterator[Delayed]:
         """These rows of the newest token, with their delivery counts."""
-        for one in self._last.acquired if self._last is not None else ():
-            for part in spans.within(span_of(one)):
-                yield part, one.delivery_count
+        for range_ in self._last.acquired if self._last is not None else ():
+            for part in spans.within(span_of(range_)):
+                yield part, range_.delivery_count
 
     def _add_unconfirmed(self, spans: Iterable[PartitionRange]) -> None:
         for span in spans:

@@ -68,7 +68,7 @@ class GroupPosition:
         except KshareError as error:
             log.info("it is unknown whether the topics exist: %s", error)
             return []
-        owed = {UUID(one.topic_id).bytes: one.topic for one in (*token.acquired, *token.owed)}
+        owed = {UUID(range_.topic_id).bytes: range_.topic for range_ in (*token.acquired, *token.owed)}
         created_again = []
         for topic_id, name in (owed | self._custody.names).items():
             if ids.get(name, topic_id) != topic_id:

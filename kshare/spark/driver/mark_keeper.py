@@ -197,7 +197,7 @@ class MarkKeeper:
         except NotAuthorized as error:
             self._on_refused(error)
             return None
-        self._offsets = {where: one.offset for where, one in texts.items()}
+        self._offsets = {where: text.offset for where, text in texts.items()}
         return newest_mark(texts)
 
     def _refuse(self, reason: str) -> None:

@@ -57,13 +57,13 @@ class OffsetSet:
     def within(self, span: PartitionRange) -> list[PartitionRange]:
         """The offsets that are in both."""
         spans = ranges_within(self._spans.get(span.partition, ()), span.first, span.last)
-        return [PartitionRange(span.partition, *one) for one in spans]
+        return [PartitionRange(span.partition, *part) for part in spans]
 
     def outside(self, span: PartitionRange) -> list[PartitionRange]:
         """The offsets of this range that aren't in the set."""
         whole = span.first, span.last
         spans = without([whole], ranges_within(self._spans.get(span.partition, ()), *whole))
-        return [PartitionRange(span.partition, *one) for one in spans]
+        return [PartitionRange(span.partition, *part) for part in spans]
 
     def partitions(self) -> list[TopicIdPartition]:
         return list(self._spans)
@@ -80,8 +80,8 @@ class OffsetSet:
         return found
 
 
-def span_of(one: RecordRange) -> PartitionRange:
-    return PartitionRange((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
+def span_of(range_: RecordRange) -> PartitionRange:
+    return PartitionRange((UUID(range_.topic_id).bytes, range_.partition), range_.first, range_.last)
 
 
 def spans_of(ranges: Iterable[RecordRange]) -> OffsetSet:

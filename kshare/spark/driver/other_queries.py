@@ -91,7 +91,7 @@ async def _others(router: Router, group: str) -> list[str]:
     except NotAuthorized as error:
         log.info("it is unknown whether there were other queries of group %s: %s", group, error)
         return []
-    return [other for one in groups if (other := member_of(one.group, group)) is not None]
+    return [other for listed in groups if (other := member_of(listed.group, group)) is not None]
 
 
 async def _marks(

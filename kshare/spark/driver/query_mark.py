@@ -42,7 +42,7 @@ class QueryMark:
             "begun": self.begun,
             "covered": self.covered,
             "beat": self.beat,
-            "topics": {one.topic_id: one.topic for one in owed or ()},
+            "topics": {range_.topic_id: range_.topic for range_ in owed or ()},
             "owed": None if owed is None else pack_ranges(owed),
         }
         return json.dumps(value, separators=(",", ":"))

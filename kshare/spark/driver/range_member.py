@@ -380,9 +380,9 @@ class RangeMember:
 
     def _raise_failure(self) -> None:
         """Raise the error that ended the member or the journal."""
-        for one in (self._member, self._stager):
-            if one is not None and one.failure is not None:
-                raise own_copy(one.failure)
+        for part in (self._member, self._stager):
+            if part is not None and part.failure is not None:
+                raise own_copy(part.failure)
 
     def _observe(self, event: Event) -> None:
         self.counters.observe(event)

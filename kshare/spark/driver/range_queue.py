@@ -66,9 +66,9 @@ class RangeQueue:
         removed, self._removed = self._removed, OffsetSet()
         lines, self._lines = self._lines, {}
         for urgency, line in lines.items():
-            for one in line:
-                for part in removed.outside(one.span):
-                    self._line(urgency).append(CountedRange(part, one.delivery_count))
+            for counted in line:
+                for part in removed.outside(counted.span):
+                    self._line(urgency).append(CountedRange(part, counted.delivery_count))
 
     def take_first(self) -> CountedRange | None:
         """Take the first range, whatever its size."""
@@ -77,27 +77,27 @@ class RangeQueue:
             return None
         urgency = max(self._lines)
         line = self._lines[urgency]
-        one = line.popleft()
+        first = line.popleft()
         if not line:
             del self._lines[urgency]
-        self.offsets.remove(one.span)
-        return one
+        self.offsets.remove(first.span)
+        return first
 
     def take(self, limit: int) -> Iterator[CountedRange]:
         """Take at most so many offsets. The last range is cut if necessary."""
         self._drop_removed()
         while limit > 0 and self._lines:
             urgency = max(self._lines)
-            one = self.take_first()
-            assert one is not None, "no line is empty"
-            span = one.span
+            first = self.take_first()
+            assert first is not None, "no line is empty"
+            span = first.span
             if span.size > limit:
                 rest = span._replace(first=span.first + limit)
-                self._line(urgency).appendleft(CountedRange(rest, one.delivery_count))
+                self._line(urgency).appendleft(CountedRange(rest, first.delivery_count))
                 self.offsets.add(rest)
                 span = span._replace(last=rest.first - 1)
             limit -= span.size
-            yield CountedRange(span, one.delivery_count)
+            yield CountedRange(span, first.delivery_count)
 
     def _line(self, urgency: int) -> deque[CountedRange]:
         return self._lines.setdefault(urgency, deque())

@@ -129,13 +129,13 @@ def exit_cleanly_on_signals() -> bool:
     """
     if threading.current_thread() is not threading.main_thread():
         return False
-    for one in _ENDING:
-        signal.signal(one, _exit)
+    for ending in _ENDING:
+        signal.signal(ending, _exit)
     return True
 
 
 def _exit(number: int, _: FrameType | None) -> None:
     """Only once: a second signal would interrupt the leave, and its thread would keep the process alive forever."""
-    for one in _ENDING:
-        signal.signal(one, signal.SIG_IGN)
+    for ending in _ENDING:
+        signal.signal(ending, signal.SIG_IGN)
     raise SystemExit(128 + number)

@@ -97,15 +97,15 @@ class Stager:
     async def _warn_of_abandoned_journals(self) -> None:
         """This query is new. If it replaces one whose checkpoint is lost, nobody processes what that one has staged."""
         found, _ = await all_journals(self._router)
-        for one in found:
-            if one.contents.group == self._options.group and one.ranges and not one.is_running:
+        for journal in found:
+            if journal.contents.group == self._options.group and journal.ranges and not journal.is_running:
                 log.warning(
                     "the journal in %s has %s staged records of another query of group %s, which isn't running. If it "
                     "won't be started again, write them to their topics again: `%s`",
-                    one.place,
-                    f"{sum(map(len, one.ranges)):,}",
+                    journal.place,
+                    f"{sum(map(len, journal.ranges)):,}",
                     self._options.group,
-                    return_command(one.place),
+                    return_command(journal.place),
                 )
 
     @property

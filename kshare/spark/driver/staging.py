@@ -52,27 +52,27 @@ class Staging:
     def next_frame(self) -> list[CountedRange]:
         """What to append to the journal next, in the order of topic id, partition and offset."""
         frame: list[CountedRange] = []
-        while len(frame) < _FRAME and (one := self.waiting.take_first()):
-            frame.append(one)
-            self._writing.add(one.span)
+        while len(frame) < _FRAME and (range_ := self.waiting.take_first()):
+            frame.append(range_)
+            self._writing.add(range_.span)
         return sorted(frame)
 
     def appended(self, frame: Iterable[CountedRange]) -> None:
         """This frame is in the journal."""
-        for one in frame:
-            self._writing.remove(one.span)
-            self.staged.add(*one)
+        for range_ in frame:
+            self._writing.remove(range_.span)
+            self.staged.add(*range_)
 
     def take(self, limit: int) -> list[CountedRange]:
         """The oldest staged records, for a token."""
         self._taken = [*self.staged.take(limit)]
-        self._move(sum(one.span.size for one in self._taken))
+        self._move(sum(range_.span.size for range_ in self._taken))
         return self._taken
 
     def put_back(self) -> None:
         """The newest token was never logged."""
         self.staged.put_back(self._taken)
-        self._move(-sum(one.span.size for one in self._taken))
+        self._move(-sum(range_.span.size for range_ in self._taken))
         self._taken = []
 
     def _move(self, records: int) -> None:

@@ -98,8 +98,8 @@ def connections(settings: NetSettings) -> Connections:
             found = _open[settings] = Connections(settings)
         _open.move_to_end(settings)
         excess = [_open.popitem(last=False)[1] for _ in range(len(_open) - _MOST)]
-    for one in excess:
-        one.close()
+    for cluster in excess:
+        cluster.close()
     return found
 
 
@@ -108,8 +108,8 @@ def close_connections() -> None:
     with _lock:
         closing = list(_open.values())
         _open.clear()
-    for one in closing:
-        one.close()
+    for cluster in closing:
+        cluster.close()
 
 
 def _reset_after_fork() -> None:

@@ -65,7 +65,7 @@ class Cursor:
         first_offset, last_reached, size = None, -1, 0
         end = self._ranges[-1][1]
         # Batches that end before the requested offset are irrelevant.
-        batches = [one for one in fetch.batches() if one[0].last_offset >= self.offset]
+        batches = [pair for pair in fetch.batches() if pair[0].last_offset >= self.offset]
         if self._leaves_out(batches):
             batches = batches[: self._seen_before(batches)]
         for index, (batch, is_for_users) in enumerate(batches):
@@ -141,5 +141,5 @@ class Cursor:
             self.offset = max(self.offset, self._ranges[self._index][0])
 
 
-def _last(one: Counted) -> int:
-    return one[1]
+def _last(range_: Counted) -> int:
+    return range_[1]

@@ -91,18 +91,18 @@ class _PartitionReader:
         shared: Connections,
         is_committed_only: bool,
     ) -> None:
-        one = ranges[0]
-        self.name = f"{one.topic}[{one.partition}]"
-        self._topic = one.topic
-        self._where = (UUID(one.topic_id).bytes, one.partition)
+        first = ranges[0]
+        self.name = f"{first.topic}[{first.partition}]"
+        self._topic = first.topic
+        self._where = (UUID(first.topic_id).bytes, first.partition)
         self._fails_on_loss = options.fail_on_data_loss
         self._shared = shared
         self._reader = shared.reader(is_committed_only=is_committed_only, rack=options.consumer.rack)
         counted: list[Counted] = [(each.first, each.last, each.delivery_count) for each in ranges]
         self.cursor = Cursor(counted, shared.sizes.get(self._where))
         self._rows = RowBuilder(
-            one.topic,
-            one.partition,
+            first.topic,
+            first.partition,
             options.columns or spark_schema(options.include_headers, options.delivery_count).fieldNames(),
         )
         self._empty_since: float | None = None
@@ -203,7 +203,9 @@ class _PartitionReader:
 def _by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Yield the ranges of each partition. Raises ValueError if they overlap: records would be returned twice."""
     for found in by_partition(ranges):
-        for one, other in pairwise(found):
-            if other.first <= one.last:
-                raise ValueError(f"ranges of {one.topic}[{one.partition}] overlap at offset {other.first}")
+        for range_, other in pairwise(found):
+            if other.first <= range_.last:
+                raise ValueError(
+                    f"ranges of {range_.topic}[{range_.partition}] overlap at offset {other.first}"
+                )
         yield found

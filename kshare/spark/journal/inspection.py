@@ -140,9 +140,9 @@ async def write_back(
     returned = Returned()
     position = of.done
     async with RecordWriter(router, WriterSettings(compression=None)) as writer:
-        for one in found.ranges if journal is None else journal.staged(of.done):
-            async for piece, records in _read(router, one):
-                await writer.append(one.topic, one.partition, records)
+        for range_ in found.ranges if journal is None else journal.staged(of.done):
+            async for piece, records in _read(router, range_):
+                await writer.append(range_.topic, range_.partition, records)
                 returned = Returned(returned.written + len(records), returned.missing + piece - len(records))
                 position += piece
                 if journal is not None:
@@ -154,15 +154,17 @@ async def write_back(
     return replace(returned, damage=found.damage)
 
 
-async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, list[NewRecord]]]:
+async def _read(router: Router, range_: RecordRange) -> AsyncIterator[tuple[int, list[NewRecord]]]:
     """Yield pieces of the range: how many offsets each has, and the records that still exist."""
     reader = LogReader(router)
-    first = one.first
-    while first <= one.last:
-        last = min(one.last, first + _AT_ONCE - 1)
+    first = range_.first
+    while first <= range_.last:
+        last = min(range_.last, first + _AT_ONCE - 1)
         found: list[NewRecord] = []
         try:
-            async for batch in reader.batches((UUID(one.topic_id).bytes, one.partition), first, last + 1):
+            async for batch in reader.batches(
+                (UUID(range_.topic_id).bytes, range_.partition), first, last + 1
+            ):
                 found += map(copied_record, batch.records([(first, last)]))
         except BrokerError as error:
             if error.code not in _GONE:
@@ -170,7 +172,7 @@ async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, li
             found = []
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 # Retention may have removed only the beginning of the piece.
-                place = (one.topic, one.partition)
+                place = (range_.topic, range_.partition)
                 begin = (await log_offsets(router, [place], EARLIEST))[place]
                 last = min(last, begin - 1) if begin > first else last
         yield last - first + 1, found
@@ -185,7 +187,7 @@ async def is_member(router: Router, group: str, member: str) -> bool:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return False
-    return any(one.member_id == member for one in members)
+    return any(listed.member_id == member for listed in members)
 
 
 def staged_by_partition(ranges: tuple[RecordRange, ...]) -> Counter[tuple[str, int]]:

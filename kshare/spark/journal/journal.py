@@ -90,7 +90,7 @@ class Journal:
         """What is staged from this position on. The size of a frame counts until all of it is taken."""
         waiting = [extent for extent in self._extents if extent.end > taken]
         since = waiting[0].at if waiting else None
-        return Usage(self.end - taken, sum(one.size for one in waiting), since)
+        return Usage(self.end - taken, sum(extent.size for extent in waiting), since)
 
     async def trim(self) -> None:
         """Delete what is done. The last frame stays, since it has the position."""

@@ -91,7 +91,7 @@ class LeaseReader(DataSourceReader):
     def partitions(self) -> Sequence[RangePartition]:
         self._check()
         tasks = split(self._token.ranges, self.options.task_limits, spark_cores())
-        return [RangePartition(one) for one in tasks or [()]]
+        return [RangePartition(ranges) for ranges in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)

@@ -107,7 +107,7 @@ def marker_to_match(
 ) -> BatchMarker | None:
     """The marker that this task left when it wrote this micro-batch before. Raises KshareError for an old batch."""
     newest = max(
-        (one.batch_id for place, one in markers.items() if place.query_id == key.query_id), default=-1
+        (marker.batch_id for place, marker in markers.items() if place.query_id == key.query_id), default=-1
     )
     if newest > batch_id:
         raise KshareError(
@@ -123,7 +123,9 @@ def marker_to_match(
 def highest_task(markers: Mapping[MarkerKey, BatchMarker], query_id: str, batch_id: int) -> int:
     """The highest number of a task that has written rows of this micro-batch; -1 if none has."""
     tasks = (
-        key.task for key, one in markers.items() if key.query_id == query_id and one.batch_id == batch_id
+        key.task
+        for key, marker in markers.items()
+        if key.query_id == query_id and marker.batch_id == batch_id
     )
     return max(tasks, default=-1)
 

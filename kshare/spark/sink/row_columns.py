@@ -117,7 +117,7 @@ def _headers(columns: Mapping[str, pa.Array], count: int) -> Iterator[Headers]:
     if "headers" not in columns:
         return repeat(())
     column = columns["headers"]
-    names, contents = (one.to_pylist() for one in column.flatten().flatten())
+    names, contents = (part.to_pylist() for part in column.flatten().flatten())
     pairs: Sequence[tuple[str, bytes | None]] = list(zip(names, contents, strict=True))
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_pylist()
     return _slices(pairs, lengths)

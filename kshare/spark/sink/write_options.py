@@ -85,8 +85,8 @@ def _producer(kafkas: dict[str, Any], *, is_exactly_once: bool) -> tuple[NetSett
     try:
         settings = producer_settings(None, kafkas)
     except ConfigError as error:
-        for one in spark_error(error, kafkas).mistakes:
-            mistakes.add(one.replace("or None, not", "or none, not"))
+        for mistake in spark_error(error, kafkas).mistakes:
+            mistakes.add(mistake.replace("or None, not", "or none, not"))
     mistakes.raise_all()
     return settings
 

@@ -108,7 +108,7 @@ class StreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
     ) -> None:
         """Each task has committed what it wrote. Tells if an earlier attempt had tasks that this one doesn't have."""
         written = [message for message in messages if isinstance(message, RowsWritten)]
-        before = 1 + max((one.highest_before for one in written), default=-1)
+        before = 1 + max((message.highest_before for message in written), default=-1)
         if before > len(messages):
             log.error(
                 "micro-batch %d was repeated with %d tasks instead of %d or more, so some of its rows were written "

@@ -293,8 +293,8 @@ def test_confirmed_records_are_in_no_later_token() -> None:
     custody.acquired("orders", PartitionRange(ORDERS, 10, 19), 1)
     second = custody.plan(100)
     assert second is not None
-    assert [(one.first, one.last) for one in second.owed] == [(5, 9)]
-    assert [(one.first, one.last) for one in second.acquired] == [(10, 19)]
+    assert [(range_.first, range_.last) for range_ in second.owed] == [(5, 9)]
+    assert [(range_.first, range_.last) for range_ in second.acquired] == [(10, 19)]
     custody.start_moved(ORDERS, 8)
     assert custody.owed == 2
 
@@ -305,7 +305,7 @@ def test_records_beyond_the_limit_are_left_for_the_next_batch() -> None:
     custody.acquired("orders", PartitionRange(ORDERS, 10, 14), 1)
     token = custody.plan(12)
     assert token is not None
-    assert [(one.first, one.last) for one in token.acquired] == [(0, 11)]
+    assert [(range_.first, range_.last) for range_ in token.acquired] == [(0, 11)]
     assert custody.fresh == 3
 
 
@@ -317,7 +317,10 @@ def test_records_with_few_deliveries_left_are_in_the_next_token() -> None:
     custody.acquired("orders", PartitionRange(ORDERS, 3, 4), 9)
     token = custody.plan(4)
     assert token is not None
-    assert [(one.first, one.last, one.delivery_count) for one in token.acquired] == [(3, 4, 9), (0, 1, 1)]
+    assert [(range_.first, range_.last, range_.delivery_count) for range_ in token.acquired] == [
+        (3, 4, 9),
+        (0, 1, 1),
+    ]
     assert custody.fresh == 13
 
 
@@ -328,7 +331,7 @@ def test_nothing_beyond_the_end_is_emitted() -> None:
     assert not custody.acquired("orders", PartitionRange(PARTITIONS[1], 0, 9), 1)
     token = custody.plan(100)
     assert token is not None
-    assert [(one.first, one.last) for one in token.acquired] == [(0, 5)]
+    assert [(range_.first, range_.last) for range_ in token.acquired] == [(0, 5)]
     assert custody.fresh == 0
 
 

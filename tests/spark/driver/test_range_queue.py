@@ -22,7 +22,7 @@ def queue(*spans: tuple[int, int]) -> RangeQueue:
 
 
 def taken(made: RangeQueue, limit: int) -> list[tuple[int, int, int]]:
-    return [(one.span.first, one.span.last, one.delivery_count) for one in made.take(limit)]
+    return [(range_.span.first, range_.span.last, range_.delivery_count) for range_ in made.take(limit)]
 
 
 def test_the_oldest_are_taken_first_and_the_last_one_is_cut() -> None:

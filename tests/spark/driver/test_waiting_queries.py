@@ -19,6 +19,6 @@ def test_only_queries_that_wait_for_python_are_found() -> None:
         ]
     )
     found = waiting_queries(dump)
-    assert [one.id for one in found] == ["5c1f-1", "5c1f-3", ""]
+    assert [query.id for query in found] == ["5c1f-1", "5c1f-3", ""]
     assert "Last.frame" in found[0].stack
     assert waiting_queries("") == []

@@ -42,8 +42,8 @@ def at(offset: int, most: int = 2) -> list[tuple[int, int]]:
 def read(cursor: Cursor, found: FetchedBatches) -> list[tuple[int, bytes | None]]:
     return [
         (record.offset, record.value)
-        for one, ranges in cursor.take(found)
-        for record in one.records([(first, last) for first, last, _ in ranges])
+        for found_batch, ranges in cursor.take(found)
+        for record in found_batch.records([(first, last) for first, last, _ in ranges])
     ]
 
 
@@ -70,7 +70,7 @@ def test_a_flipped_bit_in_a_base_offset_skips_no_record(
 ) -> None:
     """The bit is flipped in any batch of one response. Either the records are correct, or the task fails."""
     wanted = all_of(*((first, last) for first, last, _ in ranges))
-    wanted = [one for one in wanted if not 15 <= one[0] <= 19]
+    wanted = [record for record in wanted if not 15 <= record[0] <= 19]
     for hit in LOG:
         cursor, found = Cursor(ranges), []
         try:

@@ -74,10 +74,10 @@ def test_exactly_the_ranges_are_read(broker: Broker) -> None:
     found = rows(read_arrow(options(broker, deliveryCount="true"), wanted[::-1]))
     assert [(row["partition"], row["offset"]) for row in found] == expected(spans)
     assert all(row["value"] == b"%d" % row["offset"] and row["topic"] == "exact" for row in found)
-    for one in wanted:
-        mine = [row for row in found if row["partition"] == one.partition]
-        counts = {row["deliveryCount"] for row in mine if one.first <= row["offset"] <= one.last}
-        assert counts == {one.delivery_count}
+    for range_ in wanted:
+        mine = [row for row in found if row["partition"] == range_.partition]
+        counts = {row["deliveryCount"] for row in mine if range_.first <= row["offset"] <= range_.last}
+        assert counts == {range_.delivery_count}
 
 
 def test_nothing_to_read(broker: Broker) -> None:
@@ -88,7 +88,7 @@ def test_nothing_to_read(broker: Broker) -> None:
 def test_records_are_combined_into_large_batches(broker: Broker) -> None:
     fill(broker, "large", 1, batches=30, size=1000)
     found = list(read_arrow(options(broker), ranges(broker, "large", (0, 500, 29_499))))
-    assert [one.num_rows for one in found] == [10_500, 10_000, 8_500]
+    assert [batch.num_rows for batch in found] == [10_500, 10_000, 8_500]
 
 
 def test_columns_are_those_of_sparks_kafka_source(broker: Broker) -> None:

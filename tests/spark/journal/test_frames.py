@@ -68,4 +68,4 @@ def test_foreign_bytes_are_recognized(foreign: bytes | None) -> None:
     ],
 )
 def test_records_are_skipped_in_order(records: int, left: list[tuple[int, int]]) -> None:
-    assert [(one.first, one.last) for one in skip(FRAME.ranges, records)] == left
+    assert [(range_.first, range_.last) for range_ in skip(FRAME.ranges, records)] == left

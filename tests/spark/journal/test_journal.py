@@ -439,7 +439,7 @@ async def test_a_listing_of_a_folder_that_lacks_a_file(
     def iterdir(path: Path) -> list[Path]:
         nonlocal lists
         lists += path.name.startswith("frames-")
-        return [one for one in real(path) if lists != 1 or one.name != f"{1:020}.frame"]
+        return [child for child in real(path) if lists != 1 or child.name != f"{1:020}.frame"]
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
     assert [number for number, _ in await store.read()] == [0, 1, 2]

@@ -27,13 +27,13 @@ def frame(start: int, count: int = 0, *, writer: str = "a", journal: str = "j", 
 
 
 def contents(*frames: Frame) -> JournalContents:
-    found = replay(((number, encode(one)) for number, one in enumerate(frames)), PLACE)
+    found = replay(((number, encode(frame)) for number, frame in enumerate(frames)), PLACE)
     assert found is not None
     return found
 
 
 def spans(found: JournalContents, taken: int) -> list[tuple[int, int]]:
-    return [(one.first, one.last) for one in found.staged(taken)]
+    return [(range_.first, range_.last) for range_ in found.staged(taken)]
 
 
 def test_nothing_is_no_journal() -> None:

@@ -132,7 +132,7 @@ class Driver:
     def _is_fulfilled(self) -> bool:
         if self.fate.step is None:
             return bool(self.ledger.read("drained"))
-        return any(one["number"] == self.fate.number for one in self.ledger.read("crash"))
+        return any(entry["number"] == self.fate.number for entry in self.ledger.read("crash"))
 
     def _wait_for_enough(self) -> None:
         deadline = time.monotonic() + _DRAIN_S

@@ -94,18 +94,18 @@ def judge(storm: Storm) -> Verdict:
         else sorted(too_often),
         by_another=len(done),
         lag=lag(storm.place.bootstrap, GROUP, TOPIC),
-        crashes=Counter((one["step"], one["victim"]) for one in storm.ledger.read("crash")),
-        tasks=Counter(one["fault"] for one in storm.ledger.read("task")),
+        crashes=Counter((entry["step"], entry["victim"]) for entry in storm.ledger.read("crash")),
+        tasks=Counter(entry["fault"] for entry in storm.ledger.read("task")),
         strikes=len(storm.ledger.read("struck")),
-        endings=Counter(one["why"] for one in storm.ledger.read("ended")),
-        failures=[one["why"] for one in storm.ledger.read("failed")],
+        endings=Counter(entry["why"] for entry in storm.ledger.read("ended")),
+        failures=[entry["why"] for entry in storm.ledger.read("failed")],
     )
     _see_what_is_doubled(storm, verdict, counts.keys() & done.keys())
     return verdict
 
 
 def _see_what_is_doubled(storm: Storm, verdict: Verdict, doubled: set[Where]) -> None:
-    faults = sorted(storm.ledger.read("crash", "strike"), key=lambda one: float(one["at"]))
+    faults = sorted(storm.ledger.read("crash", "strike"), key=lambda entry: float(entry["at"]))
     times = [fault["at"] for fault in faults]
     logged = _first_times(_rows_logged(storm.ledger.read("logged")))
     confirmed = _first_times(_rows_confirmed(storm.ledger.read("confirmed")))

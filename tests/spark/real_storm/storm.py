@@ -85,7 +85,7 @@ class Storm:
     def _left(self, plan: list[Fate]) -> list[Fate]:
         if self.ledger.read("drained"):
             return []
-        done = {one["number"] for one in self.ledger.read("crash")}
+        done = {entry["number"] for entry in self.ledger.read("crash")}
         return [fate for fate in plan if fate.number not in done]
 
     def _drive(self, left: list[Fate]) -> None:
@@ -133,7 +133,7 @@ class Storm:
         def feed() -> None:
             produced = 0
             while not stop.wait(0.02):
-                is_over = len({one["number"] for one in self.ledger.read("crash")}) >= crashes
+                is_over = len({entry["number"] for entry in self.ledger.read("crash")}) >= crashes
                 if is_over and produced >= self.total:
                     (self.folder / "enough").touch()
                     return
@@ -145,7 +145,7 @@ class Storm:
             yield
 
     def _done(self) -> int:
-        written = sum(int(one["rows"]) for one in self.ledger.read("written"))
+        written = sum(int(entry["rows"]) for entry in self.ledger.read("written"))
         return written + len(self.company.done)
 
     @contextmanager
@@ -154,7 +154,7 @@ class Storm:
 
         def strike() -> None:
             while not stop.wait(self.random.uniform(*_BETWEEN_STRIKES_S)):
-                if len({one["number"] for one in self.ledger.read("crash")}) >= crashes:
+                if len({entry["number"] for entry in self.ledger.read("crash")}) >= crashes:
                     return
                 self.ledger.report("strike")
                 node = self.place.strike(self.random)

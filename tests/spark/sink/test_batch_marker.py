@@ -66,7 +66,7 @@ def test_the_sum_differs_if_any_column_does() -> None:
         row(b"a", timestamp=0),
         row(b"a", topic="shipped"),
     ]
-    assert len({RowSum().plus([one]) for one in rows}) == len(rows)
+    assert len({RowSum().plus([row]) for row in rows}) == len(rows)
     assert RowSum().plus([row(b"1", b"a"), row(b"2", b"b")]) != RowSum().plus(
         [row(b"1", b"b"), row(b"2", b"a")]
     )

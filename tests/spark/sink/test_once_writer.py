@@ -94,9 +94,9 @@ def test_a_repetition_with_fewer_tasks_is_told(broker: Broker, caplog: pytest.Lo
     """The driver only knows when it is too late, because a task doesn't know how many there are."""
     sink = StreamWriter(options(broker, exactlyOnceTopic="markers"))
     first = [task(broker, 0, number) for number in (1, 2)]
-    for number, one in enumerate(first):
-        one.write([numbered(10 * number, 10 * number + 10)])
-    sink.commit([RowsWritten(10, one.highest_before) for one in first], 0)
+    for number, writer in enumerate(first):
+        writer.write([numbered(10 * number, 10 * number + 10)])
+    sink.commit([RowsWritten(10, writer.highest_before) for writer in first], 0)
     assert not caplog.records
     again = task(broker, 0, 0)
     again.write([numbered(0, 20)])

@@ -89,7 +89,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         WriteOptions.parse(given, is_streaming=True)
     assert "secret" not in str(caught.value)
-    assert [one.split(": ")[0].split(";")[0] for one in caught.value.mistakes] == [
+    assert [mistake.split(": ")[0].split(";")[0] for mistake in caught.value.mistakes] == [
         "there is no option 'topc'",
         "subscribe",
         "exactlyOnceTopic is empty",

@@ -108,7 +108,7 @@ def test_a_dataframe_is_written(any_spark: SparkSession, sink: Sink) -> None:
     sink.save(frame, **{"kafka.compression.type": "zstd"})
     found = anyio.run(records_in, sink.broker.bootstrap, sink.shipped)
     assert [record.key for record in found] == [
-        b"%d" % one for part in range(3) for one in range(part, COUNT, 3)
+        b"%d" % number for part in range(3) for number in range(part, COUNT, 3)
     ]
     assert all(record.value == b"order " + (record.key or b"") for record in found)
     assert [list(record.headers) for record in found if record.headers] == [[("h", b"x")]]

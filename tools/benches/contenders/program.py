@@ -19,7 +19,7 @@ Given = Mapping[str, str]
 def main(*programs: Callable[[Given], object]) -> None:
     """Run the function that the first word of the command line names, with the other words as its arguments."""
     name, *words = sys.argv[1:]
-    program = {one.__name__: one for one in programs}[name]
+    program = {function.__name__: function for function in programs}[name]
     given = dict(word.split("=", 1) for word in words)
     if inspect.iscoroutinefunction(program):
         import anyio  # those that block don't need it

@@ -54,18 +54,18 @@ def _measure(query: StreamingQuery, rows: int, warm_up: int) -> dict[str, float]
     while True:
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
-        full = [one for one in query.recentProgress if one["numInputRows"]][warm_up:]
-        seen = list(itertools.accumulate(one["numInputRows"] for one in full))
+        full = [progress for progress in query.recentProgress if progress["numInputRows"]][warm_up:]
+        seen = list(itertools.accumulate(progress["numInputRows"] for progress in full))
         if len(full) > 1 and seen[-2] >= rows:
             break
         if time.monotonic() > deadline:
             raise TimeoutError(f"{seen[-1:]} of {rows} rows in time, {len(full)} micro-batches")
         time.sleep(_POLL_S)
     begin, end = (datetime.fromisoformat(full[at]["timestamp"]) for at in (0, -1))
-    durations = sorted(one["durationMs"]["triggerExecution"] for one in full[:-1])
+    durations = sorted(progress["durationMs"]["triggerExecution"] for progress in full[:-1])
     return {
         "rows": seen[-2] / (end - begin).total_seconds(),
-        "median rows": sorted(one["numInputRows"] for one in full[:-1])[len(durations) // 2],
+        "median rows": sorted(progress["numInputRows"] for progress in full[:-1])[len(durations) // 2],
         "median": durations[len(durations) // 2],
         "least": durations[0],
     }

@@ -64,8 +64,8 @@ def by_confluent(given: Given) -> None:
             # All have to be acknowledged before the next poll.
             while running:
                 done: set[Future[None]] = wait(running, return_when=FIRST_COMPLETED).done
-                for one in done:
-                    consumer.acknowledge(running.pop(one), confluent_kafka.AcknowledgeType.ACCEPT)
+                for future in done:
+                    consumer.acknowledge(running.pop(future), confluent_kafka.AcknowledgeType.ACCEPT)
                     seen += 1
     consumer.close()
     meter.report(records)
