@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,16 @@ def prepare() -> Path:
     python = _python()
     is_fresh = not _stamp("dev").exists()
     with ThreadPoolExecutor() as beside:
+        older_spark: list[str | Path] = [python, "-m", "tools.older_spark"]
         installing = [
             beside.submit(install_optional, "chromium"),
-            beside.submit(_install_older_spark, python),
+            beside.submit(_run, older_spark, "Older releases of PySpark can't be installed"),
         ]
         _install_requirements("dev")
+        kafka: list[str | Path] = [python, "-m", "tools.kafka", "install"]
         installing += [
             beside.submit(install_optional, "redis_server"),
-            beside.submit(_install_kafka, python),
+            beside.submit(_run, kafka, "Kafka's jars can't be installed"),
         ]
         _install_kshare("dev")
         if is_fresh:
@@ -109,6 +111,25 @@ def prepare_to_run(*besides: str) -> Path:
     return python
 
 
+def become(prepare: Callable[[], Path], *words: str, **variables: str) -> int:
+    """For our scripts: become `python -m` with these words, in the environment that `prepare` returns.
+
+    Returns an exit code only if there is no environment. There is no child: Ctrl-C would reach both processes, and
+    whoever waits for a child kills it soon after.
+    """
+    script = f"tools/{Path(sys.argv[0]).name}"
+    try:
+        python = prepare()
+    except BootstrapError as problem:
+        print(f"{script}: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{script}: interrupted", file=sys.stderr)
+        return 130
+    os.chdir(ROOT)
+    return os.execve(python, [str(python), "-m", *words], environment_variables() | variables)
+
+
 def environment_variables() -> dict[str, str]:
     """Our variables, with the environment's programs first on the path. Bytecode is kept: compiling takes seconds."""
     path = os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)])
@@ -142,14 +163,6 @@ def _python() -> Path:
     if not python.exists():
         _create_environment()
     return python
-
-
-def _install_kafka(python: Path) -> None:
-    _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be installed")
-
-
-def _install_older_spark(python: Path) -> None:
-    _run([python, "-m", "tools.older_spark"], "Older releases of PySpark can't be installed")
 
 
 def _compile_tests(python: Path) -> None:

@@ -6,9 +6,7 @@ first in PYTHONPATH; the rest of the environment stays the same.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,31 +17,15 @@ TESTED_RELEASES = ("4.0.5", "4.1.4")
 
 def installed(release: str) -> Path:
     """The folder with this PySpark release. Installs it if necessary."""
-    home = cache.folder() / "pyspark" / release
-    if not home.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".installing-", dir=home.parent))
-        try:
-            _install(f"pyspark=={release}", scratch)
-            _move(scratch, home)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    return home
+    return cache.built(
+        cache.folder() / "pyspark" / release, lambda folder: _install(f"pyspark=={release}", folder)
+    )
 
 
 def _install(wanted: str, folder: Path) -> None:
     print(f"kshare: installing {wanted}", file=sys.stderr, flush=True)
     if not packages.install(Path(sys.executable), "--target", folder, wanted):
         raise OSError("see above")
-
-
-def _move(scratch: Path, home: Path) -> None:
-    """Move the folder atomically. Another process may have done so before."""
-    try:
-        scratch.rename(home)
-    except OSError:
-        if not home.is_dir():
-            raise
 
 
 def main() -> int:

@@ -9,7 +9,6 @@ import hashlib
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,17 +62,9 @@ def _words(arguments: dict[str, object]) -> list[str]:
 
 
 def built(content: bytes, name: str, build: Callable[[Path], None]) -> Path:
-    """The folder with a build of this content. Builds it if necessary, in a folder that is renamed at the end."""
-    home = cache.folder() / "benches" / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
-    if not home.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=home.parent))
-        try:
-            build(scratch)
-            scratch.rename(home)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    return home
+    """The folder with a build of this content."""
+    version = hashlib.sha256(content).hexdigest()[:16]
+    return cache.built(cache.folder() / "benches" / f"{name}-{version}", build)
 
 
 def _compile_go(source: Path, folder: Path) -> None:

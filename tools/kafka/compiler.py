@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 from tools.kafka.jars import COMPILER, install
-from tools.kafka.java import find_java
+from tools.kafka.java import run_java
 
 _DEADLINE_S = 120.0
 
@@ -16,17 +15,11 @@ def compile_java(source: Path, release: str, classes: Path) -> None:
     compiler = next(install(COMPILER).glob("ecj-*.jar"))
     # Unlike `java`, it doesn't expand a `*` in a class path.
     jars = ":".join(str(jar) for jar in sorted(install(release).glob("*.jar")))
-    done = subprocess.run(
+    run_java(
         [
-            *(str(find_java()), "-jar", str(compiler), "-17", "-proc:none", "-nowarn"),
-            *("-cp", jars, "-d", str(classes), str(source)),
+            *("-jar", compiler, "-17", "-proc:none", "-nowarn"),
+            *("-cp", jars, "-d", classes, source),
         ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_DEADLINE_S,
-        check=False,
+        _DEADLINE_S,
+        lambda printed: RuntimeError(f"{source.name} doesn't compile:\n{printed}"),
     )
-    if done.returncode:
-        raise RuntimeError(f"{source.name} doesn't compile:\n{done.stdout}")

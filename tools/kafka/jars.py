@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tools import cache
 from tools.kafka.ivy import Module, ResolutionError, Wanted, fetch
@@ -73,9 +72,7 @@ def install(name: str, say: Callable[[str], None] = say_line) -> Path:
         return home
     home.parent.mkdir(parents=True, exist_ok=True)
     with _locked(home.with_name(f".{name}.lock")):
-        if not home.is_dir():
-            _fetch_whole(name, home, say)
-    return home
+        return cache.built(home, lambda folder: _fetch(name, folder, say))
 
 
 def class_path(name: str) -> str:
@@ -88,26 +85,20 @@ def jar(release: str, artifact: str) -> Path:
     return install(release) / f"{artifact}-{release}.jar"
 
 
-def _fetch_whole(name: str, home: Path, say: Callable[[str], None]) -> None:
-    """Fetch into a temporary folder and rename it at the end, so that a failed download leaves nothing behind."""
-
+def _fetch(name: str, folder: Path, say: Callable[[str], None]) -> None:
     def progress(done: int) -> None:
         if done % 10 == 0:
             say(f"kafka jars {name}: {done} fetched")
 
-    scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home.parent))
-    try:
-        say(f"kafka jars {name}: fetching into {home} (once, about a minute)")
+    say(f"kafka jars {name}: fetching into {folder.parent / name} (once, about a minute)")
+    with TemporaryDirectory(prefix=".ivy.", dir=folder.parent) as scratch:
         try:
-            fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
+            fetch(_SETS[name], folder, Path(scratch), progress)
         except ResolutionError:
             # There are hundreds of small downloads, and a single failure shouldn't fail the run.
             say(f"kafka jars {name}: trying once more")
-            fetch(_SETS[name], scratch / "jars", scratch / "ivy", progress)
-        (scratch / "jars").rename(home)
-        say(f"kafka jars {name}: {len(list(home.glob('*.jar')))} in place")
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+            fetch(_SETS[name], folder, Path(scratch), progress)
+    say(f"kafka jars {name}: {len(list(folder.glob('*.jar')))} in place")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 OLDEST_JAVA = 17
@@ -52,6 +52,21 @@ def major_version(java: Path) -> int | None:
         return None
     found = re.search(r'version "(\d+)', response.stderr)
     return int(found.group(1)) if found else None
+
+
+def run_java(arguments: Sequence[str | Path], deadline: float, failure: Callable[[str], Exception]) -> None:
+    """Run a program in a JVM to its end. If it fails, the error is made from what it printed."""
+    done = subprocess.run(
+        [find_java(), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=deadline,
+        check=False,
+    )
+    if done.returncode:
+        raise failure(done.stdout)
 
 
 def _candidates() -> Iterator[Path]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import subprocess
 import threading
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.kafka import archive
 from tools.kafka.jars import class_path
-from tools.kafka.java import OPTIMISED, SHORT_LIVED, find_java
+from tools.kafka.java import OPTIMISED, SHORT_LIVED, find_java, run_java
 from tools.kafka.listeners import HOST, Listener
 from tools.kafka.process import Process
 
@@ -123,20 +122,14 @@ class Node:
         (self._data / _IDS).write_text(_lines(ids), encoding="latin-1")
 
     def _run_storage_tool(self, cluster_id: str, arguments: Sequence[str]) -> None:
-        done = subprocess.run(
+        run_java(
             [
-                *(*self._java(_FORMAT_MEMORY_MB), "kafka.tools.StorageTool", "format"),
+                *(*self._jvm(_FORMAT_MEMORY_MB), "kafka.tools.StorageTool", "format"),
                 *("-t", cluster_id, "-c", str(self._settings), *arguments),
             ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_FORMAT_DEADLINE_S,
-            check=False,
+            _FORMAT_DEADLINE_S,
+            lambda printed: BrokerFailedError(f"StorageTool couldn't format node {self.id}:\n{printed}"),
         )
-        if done.returncode:
-            raise BrokerFailedError(f"StorageTool couldn't format node {self.id}:\n{done.stdout}")
 
     def write_archive(self, path: Path) -> None:
         """Have its process write an archive of its classes when it is stopped. Call this before it is started."""
@@ -147,20 +140,21 @@ class Node:
         if self.is_running:
             raise RuntimeError(f"Node {self.id} is running already.")
         self.has_been_ready = False
-        self._process = Process([*self._java(self._memory_mb), "kafka.Kafka", str(self._settings)], self.log)
+        command = [str(find_java()), *self._jvm(self._memory_mb), "kafka.Kafka", str(self._settings)]
+        self._process = Process(command, self.log)
 
     def kill(self) -> None:
         """Kill it, like a crash: nothing is flushed, and no other node is notified."""
-        self.has_been_ready = False
-        if self._process is not None:
-            self._process.kill()
-        self.is_paused = False
+        self._end(Process.kill)
 
     def stop(self) -> None:
         """Stop it cleanly: leaderships move to other nodes, and sockets are closed."""
+        self._end(Process.stop)
+
+    def _end(self, how: Callable[[Process], None]) -> None:
         self.has_been_ready = False
         if self._process is not None:
-            self._process.stop()
+            how(self._process)
         self.is_paused = False
 
     def pause(self) -> None:
@@ -192,9 +186,9 @@ class Node:
     def _data(self) -> Path:
         return self.folder / "data"
 
-    def _java(self, memory_mb: int) -> list[str]:
+    def _jvm(self, memory_mb: int) -> list[str]:
+        """The arguments for the JVM."""
         return [
-            str(find_java()),
             f"-Xmx{memory_mb}m",
             *self._options,
             *(f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in _LOGGING.items()),

@@ -29,7 +29,6 @@ def test_installed_jars_are_not_downloaded_again(cache: Path, monkeypatch: pytes
 
     def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], None]) -> None:
         fetched.append(wanted)
-        into.mkdir()
         (into / "kafka-clients-4.3.1.jar").touch()
 
     _fetching(monkeypatch, fetch)
@@ -45,7 +44,6 @@ def test_failed_download_is_repeated_once_and_leaves_nothing(
 
     def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], None]) -> None:
         attempts.append(into)
-        into.mkdir(exist_ok=True)
         (into / "half.jar").touch()
         raise ResolutionError("the line broke")
 
@@ -64,7 +62,6 @@ def test_concurrent_installs_download_once(monkeypatch: pytest.MonkeyPatch) -> N
         fetching.set()
         second.start()
         fetched.append(wanted)
-        into.mkdir()
 
     def ask() -> None:
         assert fetching.wait(10)
