@@ -208,70 +208,67 @@ def client_module() -> str:
     """The text of client/options.py."""
     own = [option for option in CONSUMER if option.name not in _DESERIALIZERS]
     key, value = (option for option in CONSUMER if option.name in _DESERIALIZERS)
-    return "\n".join(
+    return _module(
+        _CLIENT_HEAD,
+        _typed_dict("ClientOptions", "Options of every client. Durations are seconds.", CLIENT),
+        _typed_dict(
+            "ConsumerOptions",
+            "Options of a share consumer that it doesn't need, without those of every client.",
+            [option for option in own if not option.is_required],
+        ),
+        _typed_dict(
+            "SubscriberOptions",
+            "Options of a share consumer, but for the deserializers.",
+            [option for option in own if option.is_required],
+            base="ClientOptions, ConsumerOptions",
+        ),
+        _with_deserializer("KeyOptions", key, "KeyFunctionT"),
+        _with_deserializer("ValueOptions", value, "ValueFunctionT"),
         [
-            _CLIENT_HEAD,
-            "",
-            *_typed_dict("ClientOptions", "Options of every client. Durations are seconds.", CLIENT),
-            *_typed_dict(
-                "ConsumerOptions",
-                "Options of a share consumer that it doesn't need, without those of every client.",
-                [option for option in own if not option.is_required],
-            ),
-            *_typed_dict(
-                "SubscriberOptions",
-                "Options of a share consumer, but for the deserializers.",
-                [option for option in own if option.is_required],
-                base="ClientOptions, ConsumerOptions",
-            ),
-            *_with_deserializer("KeyOptions", key, "KeyFunctionT"),
-            *_with_deserializer("ValueOptions", value, "ValueFunctionT"),
             "class KeyAndValueOptions(",
             "    KeyOptions[KeyFunctionT], ValueOptions[ValueFunctionT], Generic[KeyFunctionT, ValueFunctionT]",
             "):",
             '    """Options of a consumer that deserializes keys and values."""',
-            "",
-            "",
+        ],
+        [
             "class BytesOptions(SubscriberOptions, total=False):",
             '    """Options of a consumer that leaves keys and values as bytes."""',
             "",
             "    key_deserializer: None",
             "    value_deserializer: None",
-            "",
-            "",
-            *_typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="SubscriberOptions")[
-                :-2
-            ],
-            "",
-        ]
+        ],
+        _typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="SubscriberOptions"),
     )
 
 
 def producer_module() -> str:
     """The text of producer/options.py."""
-    made = _typed_dict("ProducerOptions", "Options of a producer.", PRODUCER, base="ClientOptions")
-    return "\n".join([_PRODUCER_HEAD, "", *made[:-2], ""])
+    return _module(
+        _PRODUCER_HEAD,
+        _typed_dict("ProducerOptions", "Options of a producer.", PRODUCER, base="ClientOptions"),
+    )
 
 
 def worker_module() -> str:
     """The text of worker/handlers/option_types.py."""
-    handlers = _typed_dict("HandlerSettings", "Options of a handler. Durations are seconds.", HANDLER)
-    return "\n".join(
+    return _module(
+        _WORKER_HEAD,
+        _typed_dict("HandlerSettings", "Options of a handler. Durations are seconds.", HANDLER),
         [
-            _WORKER_HEAD,
-            "",
-            *handlers,
             "class WorkerOptions(HandlerSettings, ClientOptions, total=False):",
             '    """Options of a worker: how to connect, and defaults for its handlers."""',
-            "",
-        ]
+        ],
     )
 
 
 def broker_module() -> str:
     """The text of testing/options.py."""
-    made = _typed_dict("BrokerOptions", "Options of `kshare.testing.Broker`.", BROKER)
-    return "\n".join([_BROKER_HEAD, "", *made[:-2], ""])
+    return _module(_BROKER_HEAD, _typed_dict("BrokerOptions", "Options of `kshare.testing.Broker`.", BROKER))
+
+
+def _module(*parts: str | list[str]) -> str:
+    """The text of a module: its head, and the lines of each class."""
+    return "\n\n".join(part if isinstance(part, str) else "\n".join([*part, ""]) for part in parts)
 
 
 def _typed_dict(name: str, docs: str, options: Iterable[Option], base: str = "TypedDict") -> list[str]:
@@ -283,9 +280,7 @@ def _typed_dict(name: str, docs: str, options: Iterable[Option], base: str = "Ty
     # `help` shows only this text, not the texts of the keys.
     lines = [f"class {name}({base}, total=False):", f'    """{docs}', ""]
     lines += [*(f"    {line}" for line in listed), '    """', ""]
-    for option in chosen:
-        lines += _key(option)
-    return [*lines, "", ""]
+    return lines + [line for option in chosen for line in _key(option)]
 
 
 def _with_deserializer(name: str, option: Option, variable: str) -> list[str]:
@@ -296,8 +291,6 @@ def _with_deserializer(name: str, option: Option, variable: str) -> list[str]:
         f'    """Options of a consumer that deserializes {part}s."""',
         "",
         *_key(dataclasses.replace(option, type=variable)),
-        "",
-        "",
     ]
 
 

@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tools.cookbook.pages import DOCUMENTS, shown
+from tools.cookbook.pages import DOCUMENTS, output_of, shown
 from tools.cookbook.scenarios import RULES, SCENARIOS
-from tools.cookbook.stage import output_of
 
 
 @pytest.mark.lengthy
@@ -26,7 +25,7 @@ def test_every_scenario_is_documented_with_its_findings() -> None:
 
 
 def fresh(scenario: str) -> str:
-    return output_of(scenario, "--group", "shippers", port=0)
+    return output_of(scenario, port=0)
 
 
 def rules(text: str) -> set[str]:

@@ -44,18 +44,14 @@ def healthy(address: str, broker: Broker) -> None:
 
 def stuck(address: str, broker: Broker) -> None:
     """A handler never returns, and its client renews the lock repeatedly."""
-    with sync.ShareConsumer(
-        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
-    ) as consumer:
+    with _explicit(address) as consumer:
         next(iter(consumer))
         time.sleep(LOCKS_S["stuck"] * 9)
 
 
 def pinned(address: str, broker: Broker) -> None:
     """A handler is stuck at one record, while other records are processed until no more are acquired."""
-    with sync.ShareConsumer(
-        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
-    ) as consumer:
+    with _explicit(address) as consumer:
         for _ in range(5):
             broker.produce(TOPIC, [b"order"] * 500)
         seen = 0
@@ -71,9 +67,7 @@ def pinned(address: str, broker: Broker) -> None:
 
 def redelivery(address: str, broker: Broker) -> None:
     """A handler releases a record that it can't process."""
-    with sync.ShareConsumer(
-        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
-    ) as consumer:
+    with _explicit(address) as consumer:
         for record in consumer:
             if record.offset == 3:
                 record.release()
@@ -95,14 +89,18 @@ def slow(address: str, broker: Broker) -> None:
 
 def resets(address: str, broker: Broker) -> None:
     """Connections break repeatedly."""
-    with sync.ShareConsumer(
-        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
-    ) as consumer:
+    with _explicit(address) as consumer:
         records = iter(consumer)
         for delivery in range(1, 5):
             while next(records).delivery_count < delivery:
                 pass
             broker.hang_up("truck-7")
+
+
+def _explicit(address: str) -> sync.ShareConsumer:
+    return sync.ShareConsumer(
+        address, group=GROUP, topics=[TOPIC], client_id="truck-7", acknowledgement="explicit"
+    )
 
 
 def _work(address: str, seconds: float) -> None:

@@ -19,6 +19,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kshare.spark import settle
+from kshare.spark.driver.row_decisions import listening
 from kshare.testing import Broker
 from tools.spark import session
 
@@ -57,7 +58,7 @@ def main() -> None:
             if batch == 1:
                 shop.interrupt = lambda _: None
                 say("  … and the query's runner is killed before any of it is acknowledged")
-                for runner in runners():
+                for runner in listening():
                     os.kill(runner, signal.SIGKILL)
 
         shop.interrupt = crash
@@ -110,13 +111,6 @@ def tell(broker: Broker, shop: Shop) -> None:
     say(
         f"\nshipped {len(shipped)}   twice {repeated}   missing {len(missing)}   dead letters: {', '.join(dead)}"
     )
-
-
-def runners() -> list[int]:
-    """The process ids of runners, which are in the names of the sockets on which they listen."""
-    from kshare.spark.driver.row_decisions import listening
-
-    return listening()
 
 
 def say(text: str) -> None:

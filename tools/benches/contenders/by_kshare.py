@@ -15,7 +15,16 @@ from typing import Any
 import anyio
 
 from kshare import ShareBatch, ShareConsumer
-from tools.benches.contenders.program import Delays, Given, Meter, end_of_input, handled, main, say
+from tools.benches.contenders.program import (
+    Delays,
+    Given,
+    Meter,
+    end_of_input,
+    handled,
+    main,
+    reading_options,
+    say,
+)
 
 SAMPLES = 10
 Count = Callable[[ShareBatch], int]
@@ -47,24 +56,16 @@ async def by_batches(count: Count, consumer: ShareConsumer, records: int, meter:
     return seen
 
 
-async def by_records(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+async def by_records(
+    consumer: ShareConsumer, records: int, meter: Meter, *, is_explicit: bool = False
+) -> int:
     seen = 0
     async for record in consumer:
         if not seen:
             meter.on_records()
         seen += record.value is not None
-        if seen >= records:
-            break
-    return seen
-
-
-async def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int:
-    seen = 0
-    async for record in consumer:
-        if not seen:
-            meter.on_records()
-        seen += record.value is not None
-        record.accept()
+        if is_explicit:
+            record.accept()
         if seen >= records:
             break
     return seen
@@ -74,18 +75,15 @@ WAYS: dict[str, Callable[[ShareConsumer, int, Meter], Awaitable[int]]] = {
     "batches": partial(by_batches, its_values),
     "records of batches": partial(by_batches, its_records),
     "records": by_records,
-    "explicit": one_by_one,
+    "explicit": partial(by_records, is_explicit=True),
 }
 
 
 async def read(given: Given) -> None:
     """Accesses every value, in one of several ways."""
     end_of_input()
-    options: dict[str, Any] = {"max_records": int(given["max_records"])} if "max_records" in given else {}
-    if given["way"] == "explicit":
-        options["acknowledgement"] = "explicit"
     meter = Meter()
-    async with consumer_of(given, **options) as consumer:
+    async with consumer_of(given, **reading_options(given)) as consumer:
         meter.report(await WAYS[given["way"]](consumer, int(given["records"]), meter))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kshare.sync import ShareConsumer
-from tools.benches.contenders.program import Delays, Given, Meter, end_of_input, main
+from tools.benches.contenders.program import Delays, Given, Meter, end_of_input, main, reading_options
 
 
 def consumer_of(given: Given, **options: Any) -> ShareConsumer:
@@ -23,40 +25,31 @@ def by_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
     return seen
 
 
-def by_records(consumer: ShareConsumer, records: int, meter: Meter) -> int:
+def by_records(consumer: ShareConsumer, records: int, meter: Meter, *, is_explicit: bool = False) -> int:
     seen = 0
     for record in consumer:
         if not seen:
             meter.on_records()
         seen += record.value is not None
+        if is_explicit:
+            record.accept()
         if seen >= records:
             break
     return seen
 
 
-def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int:
-    seen = 0
-    for record in consumer:
-        if not seen:
-            meter.on_records()
-        seen += record.value is not None
-        record.accept()
-        if seen >= records:
-            break
-    return seen
-
-
-WAYS = {"batches": by_batches, "records": by_records, "explicit": one_by_one}
+WAYS: dict[str, Callable[[ShareConsumer, int, Meter], int]] = {
+    "batches": by_batches,
+    "records": by_records,
+    "explicit": partial(by_records, is_explicit=True),
+}
 
 
 def read(given: Given) -> None:
     """Accesses every value, in one of several ways."""
     end_of_input()
-    options: dict[str, Any] = {"max_records": int(given["max_records"])} if "max_records" in given else {}
-    if given["way"] == "explicit":
-        options["acknowledgement"] = "explicit"
     meter = Meter()
-    with consumer_of(given, **options) as consumer:
+    with consumer_of(given, **reading_options(given)) as consumer:
         meter.report(WAYS[given["way"]](consumer, int(given["records"]), meter))
 
 

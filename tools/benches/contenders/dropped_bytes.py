@@ -1,7 +1,6 @@
 """What receiving bytes and dropping them costs, without Kafka: the lower bound for a member that needs no records.
 
-`way` is `copied` (into one reused buffer), `allocated` (a new buffer for each read) or `truncated` (Linux drops them in
-the kernel, for plaintext only).
+`way` is `copied` (into one reused buffer) or `truncated` (Linux drops them in the kernel, for plaintext only).
 """
 
 from __future__ import annotations
@@ -24,17 +23,13 @@ def copied(line: socket.socket) -> Callable[[], int]:
     return lambda: line.recv_into(buffer)
 
 
-def allocated(line: socket.socket) -> Callable[[], int]:
-    return lambda: len(line.recv(_CHUNK))
-
-
 def truncated(line: socket.socket) -> Callable[[], int]:
     """Python's own `recv` can't drop more bytes than its buffer has."""
     libc = ctypes.CDLL(None, use_errno=True)
     return lambda: int(libc.recv(line.fileno(), None, _CHUNK, socket.MSG_TRUNC))
 
 
-WAYS = {"copied": copied, "allocated": allocated, "truncated": truncated}
+WAYS = {"copied": copied, "truncated": truncated}
 
 
 def drop(given: Given) -> None:

@@ -29,6 +29,12 @@ def main(*programs: Callable[[Given], object]) -> None:
         program(given)
 
 
+def reading_options(given: Given) -> dict[str, Any]:
+    """The options of our consumers for reading in one of several ways."""
+    options: dict[str, Any] = {"max_records": int(given["max_records"])} if "max_records" in given else {}
+    return options | ({"acknowledgement": "explicit"} if given["way"] == "explicit" else {})
+
+
 def say(line: str) -> None:
     """Print a line immediately and in one piece, since the parent waits for it."""
     sys.stdout.write(f"{line}\n")
