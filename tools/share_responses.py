@@ -86,6 +86,7 @@ class Member:
         self, cluster: Cluster, client: Recording, topic: str, partitions: int, **group: str
     ) -> None:
         self.client = client
+        self.release = cluster.release
         self.topic = topic
         self.partitions = partitions
         self.group = f"group-{uuid.uuid4().hex[:8]}"
@@ -141,7 +142,7 @@ class Member:
         return response
 
     def record(
-        self, release: str, kind: str, max_responses: int, settle: Settle, **fields: Any
+        self, kind: str, max_responses: int, settle: Settle = lambda _: ACCEPT, **fields: Any
     ) -> Iterator[Response]:
         """Yield up to `max_responses` responses with records. Each is settled with the next fetch."""
         acks: dict[int, list[tuple[int, int, bytes]]] = {}
@@ -160,7 +161,7 @@ class Member:
                 version = self.client.version_of(ShareFetchRequest())
                 body = bytes(self.client.frame)
                 yield Response(
-                    release,
+                    self.release,
                     kind,
                     version,
                     [(topic, number) for number in range(self.partitions)],
@@ -169,18 +170,13 @@ class Member:
                 )
             empty = 0 if found else empty + 1
             acks = {
-                number: [
-                    (
-                        range_.first_offset,
-                        range_.last_offset,
-                        bytes(
-                            settle(offset) for offset in range(range_.first_offset, range_.last_offset + 1)
-                        ),
-                    )
-                    for range_ in ranges
-                ]
+                number: [_settled(range_.first_offset, range_.last_offset, settle) for range_ in ranges]
                 for number, ranges in found.items()
             }
+
+
+def _settled(first: int, last: int, settle: Settle) -> tuple[int, int, bytes]:
+    return first, last, bytes(map(settle, range(first, last + 1)))
 
 
 def topic_id(client: PlainClient, topic: str) -> bytes:
@@ -193,7 +189,6 @@ class Recorder:
     def __init__(self, cluster: Cluster, client: Recording) -> None:
         self.cluster = cluster
         self.client = client
-        self.release = cluster.release
         self.is_4_1 = cluster.release.startswith("4.1.")
         self._numbers = itertools.count()
 
@@ -252,25 +247,23 @@ class Recorder:
     def small(self) -> Iterator[Response]:
         topic = self.topic()
         self.send(topic, [[b"a", b"b", b"c"], [b"d"], [b"e", b"f"], [b"g", b"h", b"i", b"j"]])
-        yield from self.member(topic).record(self.release, "small", 2, lambda _: ACCEPT)
-        yield from self.member(topic).record(self.release, "small parts", 4, lambda _: ACCEPT, batch_size=3)
+        yield from self.member(topic).record("small", 2)
+        yield from self.member(topic).record("small parts", 4, batch_size=3)
 
     def compressed(self) -> Iterator[Response]:
         for codec in list(Compression)[1:]:
             topic = self.topic()
             values = [b"value " * 5 + b"%d" % number for number in range(12)]
             self.send(topic, [values[:5], values[5:6], values[6:]], compression=codec)
-            yield from self.member(topic).record(self.release, codec.name.lower(), 2, lambda _: ACCEPT)
+            yield from self.member(topic).record(codec.name.lower(), 2)
 
     def record_limit(self) -> Iterator[Response]:
         """Ranges that begin and end within batches. Kafka 4.1 lacks this mode: it acquires whole batches."""
         topic = self.topic()
         self.send(topic, [[b"%d" % number for number in range(7)], [b"x", b"y", b"z"]])
-        yield from self.member(topic).record(
-            self.release, "record limit", 5, lambda _: ACCEPT, **self._limit(3)
-        )
+        yield from self.member(topic).record("record limit", 5, **self._limit(3))
 
-    def _limit(self, max_records: int) -> dict[str, int]:
+    def _limit(self, max_records: int) -> dict[str, Any]:
         fields = {"max_records": max_records, "batch_size": max_records}
         return fields if self.is_4_1 else fields | {"share_acquire_mode": 1}
 
@@ -285,31 +278,26 @@ class Recorder:
             seen.add(offset)
             return RELEASE if is_new and offset % 3 == 1 else ACCEPT
 
-        yield from self.member(topic).record(self.release, "again", 5, settle)
+        yield from self.member(topic).record("again", 5, settle)
 
     def partitions(self) -> Iterator[Response]:
         topic = self.topic(partitions=3)
         for turn in range(2):
             for number in range(3):
                 self.send(topic, [[(b"k", b"p%d" % number)] * (turn + number + 1)], number)
-        yield from self.member(topic, 3).record(self.release, "partitions", 4, lambda _: ACCEPT)
+        yield from self.member(topic, 3).record("partitions", 4)
 
     def compacted(self) -> Iterator[Response]:
         topic = self._compacted_topic()
-        yield from self.member(topic).record(self.release, "compacted", 3, lambda _: ACCEPT)
-        yield from self.member(topic).record(
-            self.release, "compacted parts", 4, lambda _: ACCEPT, batch_size=2, max_records=4
-        )
-        yield from self.member(topic).record(
-            self.release, "compacted record limit", 6, lambda _: ACCEPT, **self._limit(3)
-        )
+        yield from self.member(topic).record("compacted", 3)
+        yield from self.member(topic).record("compacted parts", 4, batch_size=2, max_records=4)
+        yield from self.member(topic).record("compacted record limit", 6, **self._limit(3))
         for kind, fields in (
             ("", {}),
             (" parts", {"batch_size": 2, "max_records": 4}),
             (" limit", self._limit(3)),
         ):
             yield from self.member(topic).record(
-                self.release,
                 "holes released" + kind,
                 9,
                 lambda offset: RELEASE if offset < 19 and offset not in COMPACTED_LEFT else ACCEPT,
@@ -335,7 +323,7 @@ class Recorder:
         )
         self._compact(topic, {0, 3, 4, 7, 8, 9, 10}, 12)
         member.fetch({0: held}, max_records=0)
-        yield from member.record(self.release, "compacted again", 4, lambda _: RELEASE)
+        yield from member.record("compacted again", 4, lambda _: RELEASE)
 
     def _compacted_topic(self) -> str:
         topic = self.topic(COMPACTED)
@@ -378,40 +366,41 @@ class Recorder:
             bootstrap_servers=self.cluster.bootstrap, transactional_id=uuid.uuid4().hex, linger_ms=50
         )
         producer.init_transactions()
-        for number, values in enumerate([[b"a", b"b"], [b"no", b"no"], [b"c"]]):
+        for values, end in (
+            ([b"a", b"b"], producer.commit_transaction),
+            ([b"no", b"no"], producer.abort_transaction),
+            ([b"c"], producer.commit_transaction),
+        ):
             producer.begin_transaction()
             for value in values:
                 producer.send(topic, value=value, partition=0)
             producer.flush()
-            if number == 1:
-                producer.abort_transaction()
-            else:
-                producer.commit_transaction()
+            end()
         producer.close()
         self.send(topic, [[b"plain", b"plain"]])
         for isolation in ("read_uncommitted", "read_committed"):
             member = self.member(topic, share_isolation_level=isolation)
-            yield from member.record(self.release, f"transactions, {isolation}", 3, lambda _: ACCEPT)
+            yield from member.record(f"transactions, {isolation}", 3)
 
     def cut_off(self) -> Iterator[Response]:
         """The requested number of bytes ends within a batch."""
         topic = self.topic()
         self.send(topic, [[b"x" * 60] for _ in range(8)])
-        yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=330)
-        yield from self.member(topic).record(self.release, "bounded", 6, lambda _: ACCEPT, max_bytes=150)
+        yield from self.member(topic).record("bounded", 6, max_bytes=330)
+        yield from self.member(topic).record("bounded", 6, max_bytes=150)
 
     def deleted(self) -> Iterator[Response]:
         topic = self.topic()
         self.send(topic, [[b"0", b"1", b"2", b"3"], [b"4", b"5", b"6"]])
         member = self.member(topic)
-        yield from member.record(self.release, "before deletion", 1, lambda _: RELEASE)
+        yield from member.record("before deletion", 1, lambda _: RELEASE)
         rows = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, 2)])]
         self.client.ask(DeleteRecordsRequest(rows, 30_000))
         if not self.is_4_1:
             # Kafka 4.1.2 stops responding when records are released that were deleted meanwhile.
             member.fetch({0: [(0, 6, bytes([RELEASE]))]}, max_records=0)
-            yield from member.record(self.release, "deleted", 3, lambda _: ACCEPT)
-        yield from self.member(topic).record(self.release, "deleted", 2, lambda _: ACCEPT)
+            yield from member.record("deleted", 3)
+        yield from self.member(topic).record("deleted", 2)
 
 
 def main(releases: Sequence[str]) -> None:
