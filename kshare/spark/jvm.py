@@ -1,7 +1,11 @@
 """Asks the driver's JVM about itself: the stacks of its threads, and its system properties.
 
 Spark starts the Python processes of a source without a SparkContext. But they run on the driver, as the same user, and
-HotSpot responses such processes as it responds `jstack` and `jinfo`: on a socket in /tmp, once it is asked to listen.
+HotSpot serves such processes as it serves `jstack` and `jinfo`: on a socket in /tmp, once it is asked to listen.
+
+The only way to ask is SIGQUIT, which `jstack` sends as well; a JVM that listens already gets none, nor does one that
+doesn't catch it, which it would end. Spark offers nothing in its place: its processes for sources have no port of Py4J,
+the streaming protocol has calls of Spark only, and the pages of its UI may be switched off or need a password.
 
 If the JVM doesn't respond, the response is None.
 """
@@ -73,13 +77,10 @@ def _ask(jvm: int, command: str) -> str | None:
 
 
 def _start_listening(jvm: int, address: Path) -> bool:
-    """Make the JVM listen, by a file and a signal. A JVM that doesn't catch the signal would end, so it gets none.
+    """Make the JVM listen: it looks for the file only when it gets the signal.
 
-    HotSpot looks for the file only when it gets the signal: `jstack` sends it as well. On Java 17 and 25, nothing
-    listens 4 s after the file was made, and 10 ms after the signal something does. With -XX:+StartAttachListener or
-    -Xrs the JVM listens from its start, and gets no signal. Spark offers nothing in its place: its processes for
-    sources have no SparkContext and no port of Py4J (`SparkContext._gateway` is None there), the streaming protocol has
-    calls of Spark only, and the pages of its UI, which show threads too, may be switched off or need a password.
+    Measured on Java 17 and 25: nothing listens 4 s after the file was made, and 10 ms after the signal something does.
+    With -XX:+StartAttachListener or -Xrs, the JVM listens from its start.
     """
     if not _catches_signal(jvm, signal.SIGQUIT):
         return False

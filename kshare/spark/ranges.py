@@ -30,6 +30,12 @@ VERSION = 1
 _WITH_JOURNAL = 2
 """The version of tokens with a journal. Earlier releases of kshare must not ignore it."""
 
+NEW_CHECKPOINT = (
+    "a new checkpointLocation and a new output path (files, Delta tables and others skip micro-batches whose numbers "
+    'they know), and option("failOnLostCheckpoint", "false")'
+)
+"""What a query needs to start over when its checkpoint can't be used: for error messages."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class RecordRange:

@@ -170,7 +170,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _refuse_single_batches(self) -> None:
         if not self._is_trigger_known:
-            from kshare.spark.driver.trigger_detection import refuse_single_batches
+            from kshare.spark.driver.waiting_queries import refuse_single_batches
 
             refuse_single_batches()
             self._is_trigger_known = True

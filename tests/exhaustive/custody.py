@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from kshare.spark.driver import stager, verdict_log, verdict_writer
+from kshare.spark.driver import stager, verdict_log
 from kshare.spark.driver.custody import Custody
 from kshare.spark.driver.decisions import Verdict
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.stager import Stager
-from kshare.spark.driver.verdict_log import VerdictLog
-from kshare.spark.driver.verdict_writer import VerdictWriter
+from kshare.spark.driver.verdict_log import VerdictLog, VerdictWriter
 from kshare.spark.journal import journal
 from kshare.spark.journal.replay import replay
 from kshare.spark.options import ReadOptions
@@ -536,7 +535,7 @@ def modelled() -> Iterator[None]:
             (stager, "wall_time", lambda: 0.0),
             (stager, "_TRIM_S", 0.0),
             (journal, "random_bytes", lambda count: _world[-1].new_id()),
-            (verdict_writer, "run_sync", write_later),
+            (verdict_log, "run_sync", write_later),
             (verdict_log, "os", Os()),
         ):
             stack.enter_context(patch.object(module, name, instead))

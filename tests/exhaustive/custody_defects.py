@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 from kshare.spark.driver.custody import Custody
 from kshare.spark.driver.stager import Stager
-from kshare.spark.driver.verdict_log import VerdictLog
-from kshare.spark.driver.verdict_writer import VerdictWriter
+from kshare.spark.driver.verdict_log import VerdictLog, VerdictWriter
 from kshare.spark.ranges import RecordRange
 from tests.exhaustive.disk import Disk
 

@@ -17,8 +17,7 @@ from kshare.spark.driver.offset_sets import OffsetSet, span_of
 from kshare.spark.driver.range_member import RangeMember
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.staging import Staging
-from kshare.spark.driver.verdict_log import VerdictLog
-from kshare.spark.driver.verdict_writer import VerdictWriter
+from kshare.spark.driver.verdict_log import VerdictLog, VerdictWriter
 from kshare.spark.journal.replay import JournalContents
 from kshare.spark.ranges import RecordRange, Token
 from kshare.spark.splitting import TaskLimits, split

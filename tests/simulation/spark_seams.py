@@ -16,7 +16,7 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import checkpoint
 
-from kshare.spark.driver import range_member, runner, verdict_writer
+from kshare.spark.driver import range_member, runner, verdict_log
 from kshare.spark.executor import connections, reader, spare_collections
 from tests.simulation.blocking import sleep
 from tests.simulation.portals import start_portal
@@ -50,7 +50,7 @@ def spark_seams(chance: Random) -> Iterator[None]:
         (range_member, "socket_folder", _folder_of_machine),
         (range_member, "serve_settlements", serve_settlements),
         (to_thread, "run_sync", run_sync),
-        (verdict_writer, "run_sync", run_sync),
+        (verdict_log, "run_sync", run_sync),
     )
     with ExitStack() as stack:
         for owner, name, replacement in replaced:

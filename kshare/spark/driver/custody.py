@@ -44,8 +44,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from kshare.spark.driver.decisions import Decisions, Verdict, Verdicts
-from kshare.spark.driver.delayed_releases import Delayed
+from kshare.spark.driver.decisions import Decisions, Delayed, Verdict, Verdicts
 from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange, span_of, spans_of
 from kshare.spark.driver.query_mark import QueryMark
 from kshare.spark.driver.range_queue import CountedRange, RangeQueue

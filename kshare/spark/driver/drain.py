@@ -1,18 +1,26 @@
-"""Decides when a query with AvailableNow has emitted everything that was in its topics when it started."""
+"""Decides when a query with AvailableNow has emitted everything that was in its topics when it started.
+
+If the group hasn't delivered all of it, decides what the query says, and whether it fails: nobody looks at the lag of a
+query that has ended normally.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 import anyio
 
 from kshare.admin.results import TopicPartition
 from kshare.engine.member import GroupMember
+from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody
 from kshare.spark.driver.group_position import GroupPosition
 from kshare.spark.driver.range_holdings import RangeHoldings
-from kshare.spark.driver.undelivered import report_rest, undelivered_ranges
 from kshare.spark.options import ReadOptions
+from kshare.wording import shell_word
+
+log = logging.getLogger("kshare.spark")
 
 _REFRESH_S = 0.5
 """How often to request the group's offsets while nothing arrives."""
@@ -20,6 +28,8 @@ _QUIET_S = 3.0
 """A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
 _USUAL_SESSION_S = 50.0
 """By default, Kafka removes a silent member after 45 s, and locks last 30 s."""
+_NAMED = 10
+"""How many partitions a message names."""
 
 
 class Drain:
@@ -80,3 +90,38 @@ class Drain:
         """Whether anything is owed in a topic that is subscribed to. Records of others aren't redelivered to us."""
         names = self._custody.names
         return any(names[span.partition[0]] in self._options.topics for span in self._custody.owed_spans())
+
+
+def undelivered_ranges(
+    ends: Mapping[TopicPartition, int], reached: Mapping[TopicPartition, int]
+) -> list[str]:
+    """The offsets before `ends` that haven't been delivered. Partitions that `reached` leaves out are finished."""
+    return [
+        f"{topic}[{number}] from offset {reached[topic, number]} to {end - 1}"
+        for (topic, number), end in sorted(ends.items())
+        if reached.get((topic, number), end) < end
+    ]
+
+
+def report_rest(group: str, rest: Sequence[str], quiet: float, *, responds_early: bool) -> None:
+    """Raises KshareError if others can't be the reason: a broker responds to fetches at once, without records."""
+    if not rest:
+        return
+    others = f" and {len(rest) - _NAMED} other partitions" if rest[_NAMED:] else ""
+    names = f"{', '.join(rest[:_NAMED])}{others}"
+    if responds_early:
+        raise KshareError(
+            f"group {group} hasn't delivered all records: {names}. Nothing has arrived for {int(quiet)} s, and a "
+            "broker responds to fetches at once, without records. Brokers do so if records were deleted in the middle "
+            "of a producer batch, until no consumer of the group has a session with them: stop all consumers of the "
+            "group at the same time, then start the query again"
+        )
+    log.warning(
+        "the query ends although group %s hasn't delivered all records: %s. Nothing has arrived for %d s: "
+        "another consumer may keep them locked, or a broker doesn't deliver them. `kshare groups describe %s` "
+        "shows the lag; the next start of the query tries again",
+        group,
+        names,
+        int(quiet),
+        shell_word(group),
+    )

@@ -35,9 +35,8 @@ from kshare.admin.routing import Router
 from kshare.errors import KshareError, NotAuthorized
 from kshare.spark.driver.other_queries import abandoned_queries, newest_mark
 from kshare.spark.driver.query_mark import QueryMark, mark_group
-from kshare.spark.driver.temporary_checkpoint import has_temporary_checkpoint
-from kshare.spark.new_checkpoint import NEW_CHECKPOINT
-from kshare.spark.ranges import Token
+from kshare.spark.driver.waiting_queries import has_temporary_checkpoint
+from kshare.spark.ranges import NEW_CHECKPOINT, Token
 from kshare.surroundings import wall_time
 
 log = logging.getLogger("kshare.spark")

@@ -18,8 +18,7 @@ from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.driver.custody import Custody
-from kshare.spark.driver.decisions import Decisions
-from kshare.spark.driver.delayed_releases import DelayedReleases
+from kshare.spark.driver.decisions import Decisions, DelayedReleases
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.stager import Stager
 from kshare.state.lease import ACCEPT, REJECT, RELEASE, UNDECIDED, Lease, TopicIdPartition

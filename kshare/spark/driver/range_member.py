@@ -37,8 +37,7 @@ from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.row_decisions import RowRanges, serve_settlements, socket_folder
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.topic_watch import TopicWatch
-from kshare.spark.driver.verdict_log import VerdictLog
-from kshare.spark.driver.verdict_writer import VerdictWriter
+from kshare.spark.driver.verdict_log import VerdictLog, VerdictWriter
 from kshare.spark.journal.opened_store import check_drained
 from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions

@@ -12,6 +12,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import anyio
+from anyio.to_thread import run_sync
+
 from kshare.spark.driver.decisions import Verdict, Verdicts
 from kshare.spark.driver.offset_sets import PartitionRange
 
@@ -68,3 +71,25 @@ class VerdictLog:
             ]
             for verdict, spans in rows.items()
         }
+
+
+class VerdictWriter:
+    """Writes the log in a thread, so that a slow disk doesn't delay renewals and heartbeats in the event loop.
+
+    Call it from one event loop. What was written is on disk when a call returns. Each write is complete before the next
+    begins, in the order of the calls, and is finished even if its caller is cancelled.
+    """
+
+    def __init__(self, log: VerdictLog) -> None:
+        self._log = log
+        self._turn = anyio.Lock()
+
+    async def begin(self, batch: int) -> None:
+        """As `VerdictLog.begin`."""
+        async with self._turn:
+            await run_sync(self._log.begin, batch)
+
+    async def write(self, batch: int, verdicts: Verdicts) -> None:
+        """As `VerdictLog.write`."""
+        async with self._turn:
+            await run_sync(self._log.write, batch, verdicts)

@@ -25,8 +25,7 @@ from typing import NamedTuple
 from kshare.spark.journal.frames import Frame, encode
 from kshare.spark.journal.replay import JournalContents, replay
 from kshare.spark.journal.store import JournalError, JournalFenced, JournalStore, return_command
-from kshare.spark.new_checkpoint import NEW_CHECKPOINT
-from kshare.spark.ranges import JournalPosition, RecordRange
+from kshare.spark.ranges import NEW_CHECKPOINT, JournalPosition, RecordRange
 from kshare.surroundings import random_bytes
 
 _CLAIMS = 3

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 
 from kshare.spark.journal.frames import Frame, JournalDamaged, decode
 from kshare.spark.journal.store import return_command
-from kshare.spark.new_checkpoint import NEW_CHECKPOINT
-from kshare.spark.ranges import RecordRange
+from kshare.spark.ranges import NEW_CHECKPOINT, RecordRange
 
 
 @dataclass(slots=True)

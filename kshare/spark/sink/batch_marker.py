@@ -20,7 +20,7 @@ from zlib import crc32
 
 from kshare.errors import KshareError
 from kshare.producer.records import Headers
-from kshare.spark.new_checkpoint import NEW_CHECKPOINT
+from kshare.spark.ranges import NEW_CHECKPOINT
 from kshare.spark.sink.row_columns import Row
 
 _FORMAT = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kshare.errors import KshareError
-from kshare.spark.driver.undelivered import report_rest, undelivered_ranges
+from kshare.spark.driver.drain import report_rest, undelivered_ranges
 
 ENDS = {("b", 0): 5, ("a", 1): 10, ("a", 0): 20}
 

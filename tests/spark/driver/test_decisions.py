@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.spark.driver.delayed_releases import DelayedReleases
+from kshare.spark.driver.decisions import DelayedReleases
 from kshare.spark.driver.offset_sets import PartitionRange
 
 PLACE = (b"\1" * 16, 0)
