@@ -28,14 +28,13 @@ from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
 from kshare.errors import KshareError
-from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
+from kshare.spark.existence import topic_ids
 from kshare.spark.options import ReadOptions
 from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import RecordRange
-from kshare.spark.splitting import split
-from kshare.spark.topic_check import topic_ids
+from kshare.spark.splitting import RangePartition, frame_tasks
 from kshare.state.share_records import (
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
@@ -51,14 +50,6 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 _MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
-@dataclass
-class BacklogPartition(InputPartition):
-    """A task's ranges."""
-
-    ranges: tuple[RecordRange, ...]
-    is_committed_only: bool
-
-
 class BacklogReader(DataSourceReader):
     """What Spark calls: splits the view into tasks and reads their records."""
 
@@ -66,16 +57,14 @@ class BacklogReader(DataSourceReader):
         self._options = options
 
     @with_plain_errors
-    def partitions(self) -> Sequence[BacklogPartition]:
+    def partitions(self) -> Sequence[RangePartition]:
         shared = connections(self._options.net_settings())
         shared.reach()
         view = shared.submit(plan_view, shared.router, self._options).result()
-        tasks = split(view.ranges, self._options.task_limits, spark_cores())
-        # For an empty list, Spark would plan one task without a partition.
-        return [BacklogPartition(ranges, view.is_committed_only) for ranges in tasks or [()]]
+        return frame_tasks(view.ranges, self._options.task_limits, is_committed_only=view.is_committed_only)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, BacklogPartition)
+        assert isinstance(partition, RangePartition)
         return read_arrow(self._options, partition.ranges, is_committed_only=partition.is_committed_only)
 
 

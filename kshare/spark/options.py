@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast, get_args
 
 from kshare.client.config import ConsumerConfig
 from kshare.client.given_options import attempted_by
@@ -193,13 +193,9 @@ def _folder(value: str) -> Path:
 
 
 def _settle(value: str) -> Settle:
-    match value.strip().lower():
-        case "sink":
-            return "sink"
-        case "checkpoint":
-            return "checkpoint"
-        case "journal":
-            return "journal"
+    for settle in get_args(Settle):
+        if value.strip().lower() == settle:
+            return cast("Settle", settle)
     raise ConfigError(
         "must be sink (accepted when the micro-batch is complete), checkpoint (accepted when Spark has it in its "
         f"offset log) or journal (accepted when the query's journal has it), not {value!r}"

@@ -56,20 +56,19 @@ class KshareDataSource(DataSource):
     def schema(self) -> StructType:
         given = dict(self.options)
         if (token := lease_token(given)) is not None:
-            from kshare.spark.leases.lease_token import lease_options
+            from kshare.spark.leases.lease_token import LeaseToken
 
-            return _schema(lease_options(token, given))
+            return _schema(LeaseToken.decode(token).options(given))
         return _schema(ReadOptions.parse(given, is_streaming=True))
 
     @with_plain_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         given = dict(self.options)
         if (token := lease_token(given)) is not None:
-            from kshare.spark.leases.lease_token import lease_reader
+            from kshare.spark.leases.lease_token import LeaseReader, LeaseToken
 
-            leased = lease_reader(token, given)
-            leased.options = _with_columns(leased.options, schema)
-            return leased
+            lease = LeaseToken.decode(token)
+            return LeaseReader(lease, _with_columns(lease.options(given), schema))
         from kshare.spark.backlog import BacklogReader
 
         options = ReadOptions.parse(given, is_streaming=False)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
+from kshare.spark.cores import spark_cores
 from kshare.spark.ranges import RecordRange, by_partition
 
 _LARGEST_TASK = 1_000_000
@@ -27,6 +28,8 @@ class RangePartition(InputPartition):
     """The ranges that one task reads."""
 
     ranges: tuple[RecordRange, ...]
+    is_committed_only: bool = False
+    """Whether to skip aborted transactions. Of those, brokers acquire nothing for groups that are `read_committed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ class TaskLimits:
             wanted = -(-records // (_LARGEST_TASK * cores)) * cores
         wanted = max(wanted, self.min_tasks or 0)
         return min(wanted, self.max_tasks or wanted, records)
+
+
+def frame_tasks(
+    ranges: Iterable[RecordRange], limits: TaskLimits, *, is_committed_only: bool = False
+) -> list[RangePartition]:
+    """The tasks of a batch DataFrame. For an empty list, Spark would plan one task without a partition."""
+    return [RangePartition(task, is_committed_only) for task in split(ranges, limits, spark_cores()) or [()]]
 
 
 def split(

@@ -21,7 +21,7 @@ from kshare.spark.driver.decisions import Verdict
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.verdict_log import VerdictLog, VerdictWriter
-from kshare.spark.journal import journal
+from kshare.spark.journal import folder_store, journal
 from kshare.spark.journal.replay import replay
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Token
@@ -193,7 +193,7 @@ class CustodySystem(World):
         self.planned = self.custody.plan(limit)
         self.is_replaying = False
         if self.stager is not None and self.planned is not None:
-            self.stager.on_planned()
+            self.stager.note_usage()
 
     def read(self, start: Token) -> None:
         self._call(self._read(start))
@@ -537,6 +537,7 @@ def modelled() -> Iterator[None]:
             (journal, "random_bytes", lambda count: _world[-1].new_id()),
             (verdict_log, "run_sync", write_later),
             (verdict_log, "os", Os()),
+            (folder_store, "os", Os()),
         ):
             stack.enter_context(patch.object(module, name, instead))
         yield

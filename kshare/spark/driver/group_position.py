@@ -24,9 +24,9 @@ from kshare.spark.driver.counters import QueryCounters
 from kshare.spark.driver.custody import Custody
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.topic_watch import TopicWatch
+from kshare.spark.existence import TopicIds, topic_ids
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import StartOffset, Token
-from kshare.spark.topic_check import TopicIds, topic_ids
 
 log = logging.getLogger("kshare.spark")
 

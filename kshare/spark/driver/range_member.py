@@ -149,9 +149,7 @@ class RangeMember:
             return None
         # Appends are repeated for as long as an election may take. Meanwhile, the locks are renewed.
         router = Router(self._router.pool, _APPEND_S)
-        return Stager(
-            self._options, journal, self._custody, lambda decisions: self._holdings.apply(decisions), router
-        )
+        return Stager(self._options, journal, self._custody, self._holdings.apply, router)
 
     async def _take_over(self, token: Token) -> None:
         """Before anything is done with the newest token in Spark's log, which another process may have made."""
@@ -231,7 +229,7 @@ class RangeMember:
             self.counters.planned(token)
             self._planned_at = anyio.current_time()
             if self._stager is not None:
-                self._stager.on_planned()
+                self._stager.note_usage()
                 self._holdings.book.changed.send()
         if self._must_fit_in_lock or (token is not None and self._options.settle == "sink"):
             self._request_records(0)

@@ -20,7 +20,8 @@ from kshare.engine.notifier import Notifier
 from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody
 from kshare.spark.driver.decisions import Decisions
-from kshare.spark.journal.inspection import all_journals, is_member
+from kshare.spark.existence import is_member
+from kshare.spark.journal.inspection import all_journals
 from kshare.spark.journal.journal import Journal, Usage, open_journal
 from kshare.spark.journal.opened_store import check_retention, opened_store
 from kshare.spark.journal.settings import JournalSettings, usual_topic
@@ -88,7 +89,7 @@ class Stager:
         taken = 0 if token.journal is None else token.journal.taken
         staged = self._journal.staged(taken)
         self._custody.adopt_journal(self._journal.position(taken), staged)
-        self._note_usage()
+        self.note_usage()
         if token.journal is None:
             await self._warn_of_abandoned_journals()
         if staged:
@@ -140,10 +141,6 @@ class Stager:
         self._size += size
         self._acquired.send()
 
-    def on_planned(self) -> None:
-        """A token was made of staged records."""
-        self._note_usage()
-
     def complete(self, token: Token) -> None:
         """The micro-batch of this token is complete."""
         if self._journal is not None and token.journal is not None:
@@ -191,7 +188,7 @@ class Stager:
         while self._journal is not None and (frame := self._custody.next_frame()):
             size, self._size = self._size, 0
             await self._journal.append(frame, size, _now_ms())
-            self._note_usage()
+            self.note_usage()
             self._apply(self._custody.appended(frame))
             self.staged.send()
 
@@ -212,7 +209,8 @@ class Stager:
                 "what is done can't be deleted from the journal in %s: %s", self._journal.place, error
             )
 
-    def _note_usage(self) -> None:
+    def note_usage(self) -> None:
+        """Records were staged, or a token was made of some."""
         position = self._custody.journal
         if self._journal is not None and position is not None:
             self._usage = self._journal.usage(position.taken)

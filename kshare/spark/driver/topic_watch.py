@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kshare.admin.routing import Router
 from kshare.errors import KshareError, own_copy
-from kshare.spark.topic_check import GRACE_S, TopicIds, UnknownTopic, topic_ids
+from kshare.spark.existence import GRACE_S, TopicIds, UnknownTopic, topic_ids
 
 log = logging.getLogger("kshare.spark")
 

@@ -17,6 +17,7 @@ from anyio.to_thread import run_sync
 
 from kshare.spark.driver.decisions import Verdict, Verdicts
 from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.journal.folder_store import sync_folder
 
 
 class VerdictLog:
@@ -49,11 +50,7 @@ class VerdictLog:
             os.fsync(file.fileno())
         partial.replace(self._path)
         # Otherwise, the file from before may be there again after a crash of the machine, without these decisions.
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(self._folder)
 
     def read(self, batch: int) -> Verdicts | None:
         """The decisions for this batch; None if they are unknown."""

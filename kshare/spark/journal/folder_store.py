@@ -80,7 +80,7 @@ class FolderStore:
                     file.flush()
                     os.fsync(file.fileno())
                 os.link(partial, frames / f"{number:020}.frame")
-                _sync(frames)
+                sync_folder(frames)
             except FileNotFoundError:
                 if self._newest() is None:
                     raise
@@ -122,7 +122,7 @@ class FolderStore:
                 ours.mkdir(mode=0o700)
             else:
                 newest.rename(ours)
-            _sync(self._folder)
+            sync_folder(self._folder)
             for left_over in ours.glob(f"*{_PARTIAL}"):
                 left_over.unlink(missing_ok=True)
             return ours
@@ -156,7 +156,7 @@ def _files(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match.group(1)), path) for match, path in found if match)
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the names in it durable, too."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
-from kshare.admin.groups import describe_share_group
 from kshare.admin.log_offsets import EARLIEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
@@ -22,6 +21,7 @@ from kshare.producer.records import NewRecord, copied_record
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.existence import is_member
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.journal import nobody_is_running, open_journal
 from kshare.spark.journal.replay import JournalContents, replay, replay_to_damage
@@ -177,17 +177,6 @@ async def _read(router: Router, range_: RecordRange) -> AsyncIterator[tuple[int,
                 last = min(last, begin - 1) if begin > first else last
         yield last - first + 1, found
         first = last + 1
-
-
-async def is_member(router: Router, group: str, member: str) -> bool:
-    """Whether the group has this member: then its query is running."""
-    try:
-        members = (await describe_share_group(router, group)).members
-    except BrokerError as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        return False
-    return any(listed.member_id == member for listed in members)
 
 
 def staged_by_partition(ranges: tuple[RecordRange, ...]) -> Counter[tuple[str, int]]:

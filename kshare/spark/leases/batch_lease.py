@@ -36,11 +36,11 @@ from kshare.engine.events import Acknowledged, Event
 from kshare.engine.events import LeaseLost as LostEvent
 from kshare.errors import ConfigError, KshareError
 from kshare.spark.executor.connections import Connections, connections
+from kshare.spark.existence import topic_ids
 from kshare.spark.leases.lease_token import LeaseEnded, LeaseToken
 from kshare.spark.lock_limit import lock_limit, shortage
 from kshare.spark.options import LARGEST_BATCH, ReadOptions
 from kshare.spark.ranges import RecordRange
-from kshare.spark.topic_check import topic_ids
 from kshare.state.lease import ACCEPT
 from kshare.state.lease import Lease as Locks
 from kshare.wording import shell_word

@@ -18,16 +18,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kshare.admin.groups import describe_share_group
-from kshare.errors import BrokerError, ConfigError, KshareError
-from kshare.protocol.error_codes import ErrorCode
-from kshare.spark.cores import spark_cores
+from kshare.errors import ConfigError, KshareError
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
+from kshare.spark.existence import is_member
 from kshare.spark.options import ReadOptions
 from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import RecordRange, Token, TokenError
-from kshare.spark.splitting import RangePartition, split
+from kshare.spark.splitting import RangePartition, frame_tasks
 
 
 class LeaseEnded(KshareError):
@@ -70,46 +68,27 @@ class LeaseToken:
         return ReadOptions.parse({**kept, **other_options}, is_streaming=False)
 
 
-def lease_options(token: str, given: Mapping[str, str]) -> ReadOptions:
-    """The options of a DataFrame that reads a lease."""
-    return LeaseToken.decode(token).options(given)
-
-
-def lease_reader(token: str, given: Mapping[str, str]) -> LeaseReader:
-    found = LeaseToken.decode(token)
-    return LeaseReader(found, found.options(given))
-
-
 class LeaseReader(DataSourceReader):
     """Planning and tasks fail once the lease has ended: others may be processing its records."""
 
     def __init__(self, token: LeaseToken, options: ReadOptions) -> None:
-        self.options = options
+        self._options = options
         self._token = token
 
     @with_plain_errors
     def partitions(self) -> Sequence[RangePartition]:
         self._check()
-        tasks = split(self._token.ranges, self.options.task_limits, spark_cores())
-        return [RangePartition(ranges) for ranges in tasks or [()]]
+        return frame_tasks(self._token.ranges, self._options.task_limits)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
         self._check()
-        return read_arrow(self.options, partition.ranges)
+        return read_arrow(self._options, partition.ranges)
 
     def _check(self) -> None:
-        shared = connections(self.options.net_settings())
-        group = self.options.group
-        try:
-            described = shared.submit(describe_share_group, shared.router, group).result()
-        except BrokerError as error:
-            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                raise
-            members = set()
-        else:
-            members = {member.member_id for member in described.members}
-        if self._token.member_id not in members:
+        shared = connections(self._options.net_settings())
+        group = self._options.group
+        if not shared.submit(is_member, shared.router, group, self._token.member_id).result():
             raise LeaseEnded(
                 f"the lease on records of group {group} has ended: its `with` block was left, or its process has "
                 "ended. Other consumers may have the records now: finish all actions within the block"

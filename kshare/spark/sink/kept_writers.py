@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.spark.executor.connections import Connections
+
+_Opened = tuple[RecordWriter, ExitStack]
+_idle: WeakKeyDictionary[Connections, dict[WriterSettings, _Opened]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -16,38 +20,25 @@ def kept_writer(shared: Connections, settings: WriterSettings) -> Iterator[Recor
     """A producer that no other task uses: Spark runs one task at a time in a worker. After an error, it is closed."""
     idle = _idle.get(shared)
     if idle is None:
-        idle = _idle[shared] = _IdleWriters()
-        shared.on_close(idle.close)
-    writer, life = idle.take(settings) or _opened(shared, settings)
+        idle = _idle[shared] = {}
+        shared.on_close(partial(_close, idle))
+    writer, life = idle.pop(settings) if settings in idle else _opened(shared, settings)
     try:
         yield writer
     except BaseException:
         life.close()
         raise
-    idle.put(settings, writer, life)
+    replaced = idle.pop(settings, None)
+    idle[settings] = writer, life
+    if replaced is not None:
+        replaced[1].close()
 
 
-class _IdleWriters:
-    def __init__(self) -> None:
-        self._writers: dict[WriterSettings, tuple[RecordWriter, ExitStack]] = {}
-
-    def take(self, settings: WriterSettings) -> tuple[RecordWriter, ExitStack] | None:
-        return self._writers.pop(settings, None)
-
-    def put(self, settings: WriterSettings, writer: RecordWriter, life: ExitStack) -> None:
-        replaced = self._writers.pop(settings, None)
-        self._writers[settings] = writer, life
-        if replaced is not None:
-            replaced[1].close()
-
-    def close(self) -> None:
-        while self._writers:
-            self._writers.popitem()[1][1].close()
-
-
-def _opened(shared: Connections, settings: WriterSettings) -> tuple[RecordWriter, ExitStack]:
+def _opened(shared: Connections, settings: WriterSettings) -> _Opened:
     life = ExitStack()
     return life.enter_context(shared.entered(RecordWriter(shared.router, settings))), life
 
 
-_idle: WeakKeyDictionary[Connections, _IdleWriters] = WeakKeyDictionary()
+def _close(idle: dict[WriterSettings, _Opened]) -> None:
+    while idle:
+        idle.popitem()[1][1].close()

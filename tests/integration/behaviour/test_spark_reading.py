@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from kshare.spark import lease
 from kshare.spark.backlog import BacklogReader
 from kshare.spark.executor.connections import close_connections
-from kshare.spark.leases.lease_token import lease_reader
+from kshare.spark.leases.lease_token import LeaseReader, LeaseToken
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import ShareStreamReader
 from tests.integration.behaviour.compacting import COMPACTED, LEFT, compacted
@@ -44,11 +44,12 @@ def options(queue: WorkQueue) -> dict[str, str]:
 
 def rows(queue: WorkQueue, token: str | None = None) -> list[tuple[int, bytes]]:
     """Offsets and values of the view, or of a lease."""
-    reader = (
-        BacklogReader(ReadOptions.parse(options(queue), is_streaming=False))
-        if token is None
-        else lease_reader(token, {})
-    )
+    reader: BacklogReader | LeaseReader
+    if token is None:
+        reader = BacklogReader(ReadOptions.parse(options(queue), is_streaming=False))
+    else:
+        lease = LeaseToken.decode(token)
+        reader = LeaseReader(lease, lease.options({}))
     batches = [batch for task in reader.partitions() for batch in reader.read(task)]
     return [
         (offset, value)

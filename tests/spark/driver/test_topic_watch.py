@@ -12,8 +12,8 @@ import pytest
 
 from kshare.spark.driver import range_member, topic_watch
 from kshare.spark.driver.topic_watch import TopicDeleted
+from kshare.spark.existence import UnknownTopic
 from kshare.spark.source import ShareStreamReader
-from kshare.spark.topic_check import UnknownTopic
 from kshare.testing import Broker
 from tests.spark.driven import DrivenQuery
 

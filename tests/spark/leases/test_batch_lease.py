@@ -15,10 +15,10 @@ from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.spark import BatchLease, LeaseEnded, LeaseLostError, lease
 from kshare.spark.backlog import BacklogReader
 from kshare.spark.executor.connections import close_connections
+from kshare.spark.existence import UnknownTopic
 from kshare.spark.leases import batch_lease
-from kshare.spark.leases.lease_token import lease_options, lease_reader
+from kshare.spark.leases.lease_token import LeaseReader, LeaseToken
 from kshare.spark.options import ReadOptions
-from kshare.spark.topic_check import UnknownTopic
 from kshare.testing import Broker
 
 NO_SPARK = cast(SparkSession, None)
@@ -56,8 +56,13 @@ def leased(broker: Broker, topic: str, max_records: int = 1000) -> BatchLease:
     return lease(NO_SPARK, options(broker, topic), max_records=max_records, max_wait=20)
 
 
+def lease_reader(token: str) -> LeaseReader:
+    content = LeaseToken.decode(token)
+    return LeaseReader(content, content.options({}))
+
+
 def offsets(token: str) -> list[tuple[int, int]]:
-    reader = lease_reader(token, {})
+    reader = lease_reader(token)
     return [
         (row["partition"], row["offset"])
         for task in reader.partitions()
@@ -136,14 +141,14 @@ def test_a_lease_cannot_be_read_after_its_end(broker: Broker) -> None:
     fill(broker, "ended")
     with leased(broker, "ended") as held:
         token = held.token
-        reader = lease_reader(token, {})
+        reader = lease_reader(token)
         (task,) = reader.partitions()
     with pytest.raises(LeaseEnded, match="within its `with` block"):
         held.dataframe()
     with pytest.raises(LeaseEnded, match="of group of-ended has ended"):
         reader.read(task)
     with pytest.raises(LeaseEnded, match="of group of-ended has ended"):
-        lease_reader(token, {}).partitions()
+        lease_reader(token).partitions()
 
 
 @pytest.mark.lengthy
@@ -194,14 +199,13 @@ def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker)
     fill(broker, "token", records=1)
     given = {**options(broker, "token"), "includeHeaders": "true"}
     with lease(NO_SPARK, given, max_wait=20) as held:
-        assert lease_options(held.token, {"lease": held.token}).include_headers
-        more = lease_options(
-            held.token, {"lease": held.token, "deliverycount": "true", "INCLUDEHEADERS": "false"}
-        )
+        content = LeaseToken.decode(held.token)
+        assert content.options({"lease": held.token}).include_headers
+        more = content.options({"lease": held.token, "deliverycount": "true", "INCLUDEHEADERS": "false"})
         assert (more.delivery_count, more.include_headers) == (True, False)
     for nonsense in ("", "nonsense", held._given["group"]):
         with pytest.raises(ConfigError, match="this is not the token of a lease"):
-            lease_reader(nonsense, {})
+            LeaseToken.decode(nonsense)
     with pytest.raises(ConfigError, match="max_records must be a whole number from 1"):
         lease(NO_SPARK, given, max_records=0)
     with pytest.raises(ConfigError, match=r"max_records must be a whole number from 1 to .*, not 'many'"):

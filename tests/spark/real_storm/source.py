@@ -106,7 +106,9 @@ class StormReader(ShareStreamReader):
         found = []
         for part in super().partitions(start, end):
             assert isinstance(part, RangePartition)
-            found.append(StormPartition(part.ranges, self._hand.task_fault(self._told["has_executors"])))
+            found.append(
+                StormPartition(part.ranges, fault=self._hand.task_fault(self._told["has_executors"]))
+            )
         return found
 
     # --- in a worker

@@ -1,4 +1,4 @@
-"""Checks that topics exist, before records of them are read or acquired.
+"""Checks that topics exist, before records of them are read or acquired, and members of groups.
 
 A member of a share group that subscribes to a topic that doesn't exist waits for it without an error. So a misspelt
 name would leave a query running that never gets a record.
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import anyio
 
+from kshare.admin.groups import describe_share_group
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.errors import BrokerError, KshareError
@@ -66,3 +67,14 @@ def unknown(missing: Sequence[str]) -> str:
         f"topic{'s' if plural else ''} {names} {'do' if plural else 'does'} not exist: check the option subscribe, or "
         f"create {'them' if plural else 'it'} first"
     )
+
+
+async def is_member(router: Router, group: str, member: str) -> bool:
+    """Whether the group has this member."""
+    try:
+        members = (await describe_share_group(router, group)).members
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return False
+    return member in {listed.member_id for listed in members}

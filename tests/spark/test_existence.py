@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from kshare.spark import topic_check
+from kshare.spark import existence
 from kshare.spark.backlog import BacklogReader
 from kshare.spark.executor.connections import close_connections, connections
+from kshare.spark.existence import UnknownTopic, topic_ids
 from kshare.spark.options import ReadOptions
-from kshare.spark.topic_check import UnknownTopic, topic_ids
 from kshare.testing import Broker
 
 
@@ -38,12 +38,12 @@ def test_unknown_topics_are_named() -> None:
 
 
 def test_a_topic_may_be_created_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_check, "_POLL_S", 0.01)
+    monkeypatch.setattr(existence, "_POLL_S", 0.01)
     with Broker() as broker:
         shared = connections(options(broker, "late").net_settings())
         asked = threading.Event()
 
-        async def wait() -> topic_check.TopicIds:
+        async def wait() -> existence.TopicIds:
             asked.set()
             return await topic_ids(shared.router, ["late"], grace_s=60.0)
 
