@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kshare.errors import StoreFailed
+from kshare.errors import ConfigError, StoreFailed
 from kshare.idempotency.connections import DBConnection, DBPool
-from kshare.idempotency.paramstyles import check_paramstyle, render
 from kshare.idempotency.store import CLAIMED, ClaimResponse, ClaimState
 from kshare.idempotency.threads import in_store_thread
 
@@ -39,6 +38,9 @@ _FINISH = (
 _ABANDON = "DELETE FROM kshare_idempotency WHERE digest = ? AND owner = ? AND result IS NULL"
 _PURGE = "DELETE FROM kshare_idempotency WHERE expires <= ?"
 
+Parameters = Sequence[object] | Mapping[str, object]
+_MARKS = {"qmark": "?", "numeric": ":{}", "named": ":p{}", "format": "%s", "pyformat": "%(p{})s"}
+"""How the parameter styles of DB-API mark a value."""
 _ATTEMPTS = 10
 """A claim starts again if the entry was removed between two of its statements."""
 
@@ -182,3 +184,22 @@ def _abandon(database: Statements, key: str, owner: str) -> None:
 
 def _purge(database: Statements) -> int:
     return database.change(_PURGE, database.now())
+
+
+def render(statement: str, values: Sequence[object], paramstyle: str) -> tuple[str, Parameters]:
+    """Replace the question marks of a statement, and arrange the values accordingly."""
+    check_paramstyle(paramstyle)
+    first, *rest = statement.split("?")
+    marks = (_MARKS[paramstyle].format(number) for number in range(1, len(rest) + 1))
+    text = first + "".join(mark + part for mark, part in zip(marks, rest, strict=True))
+    if paramstyle in ("named", "pyformat"):
+        return text, {f"p{number}": value for number, value in enumerate(values, 1)}
+    return text, tuple(values)
+
+
+def check_paramstyle(paramstyle: str) -> None:
+    if paramstyle not in _MARKS:
+        raise ConfigError(
+            f"paramstyle={paramstyle!r} isn't one of DB-API's: {', '.join(_MARKS)}. Pass the driver's own: its module "
+            "has an attribute paramstyle."
+        )

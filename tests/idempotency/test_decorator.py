@@ -14,7 +14,7 @@ import pytest
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
 from kshare.idempotency import ClaimResponse, ClaimState, MemoryStore, idempotent
-from kshare.idempotency.keys import store_key
+from kshare.idempotency.guard import store_key
 from tests.idempotency.harnesses import Clock, Harness, harness
 
 pytestmark = pytest.mark.anyio

@@ -1,4 +1,4 @@
-"""Stores through DB-API: connections that break, drivers that misbehave, the database's own clock."""
+"""Stores through DB-API: connections that break, drivers that misbehave, the database's own clock, and statements."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from kshare.errors import ConfigError, StoreFailed
 from kshare.idempotency import ClaimState, SQLStore
+from kshare.idempotency.sql import render
 from kshare.idempotency.store import CLAIMED
 from tests.idempotency.harnesses import Clock, through_dbapi
 
@@ -124,3 +125,26 @@ async def test_a_key_that_others_keep_abandoning_is_an_error(tmp_path: Path) -> 
     )
     with pytest.raises(StoreFailed, match="claimed and abandoned 10 times"):
         await SQLStore(lambda: connection, paramstyle="qmark").claim(KEY, ANNE, 60)
+
+
+@pytest.mark.parametrize(
+    ("paramstyle", "expected"),
+    [
+        ("qmark", ("a = ? AND b = ?", (1, 2))),
+        ("numeric", ("a = :1 AND b = :2", (1, 2))),
+        ("named", ("a = :p1 AND b = :p2", {"p1": 1, "p2": 2})),
+        ("format", ("a = %s AND b = %s", (1, 2))),
+        ("pyformat", ("a = %(p1)s AND b = %(p2)s", {"p1": 1, "p2": 2})),
+    ],
+)
+def test_all_styles(paramstyle: str, expected: object) -> None:
+    assert render("a = ? AND b = ?", [1, 2], paramstyle) == expected
+
+
+def test_statements_without_parameters_stay_the_same() -> None:
+    assert render("SELECT 1", [], "format") == ("SELECT 1", ())
+
+
+def test_unknown_styles_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"paramstyle='dollar'.*qmark, numeric, named, format, pyformat"):
+        render("SELECT 1", [], "dollar")

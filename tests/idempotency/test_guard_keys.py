@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kshare.errors import ConfigError
-from kshare.idempotency.keys import coordinates, store_key
+from kshare.idempotency.guard import coordinates, store_key
 
 RECORD = SimpleNamespace(topic="orders", partition=3, offset=17)
 Call = tuple[str, bytes]
