@@ -21,7 +21,7 @@ _ANY_NUMBER = "1"
 def require_named_topics(positional: Sequence[object], options: Mapping[str, Any]) -> None:
     """Raises ConfigError for topics without a name, which consumers of kafka-python and aiokafka take."""
     if any(isinstance(one, Mapping) for one in positional):
-        raise _in_a_dictionary("ShareConsumer", "options")
+        raise in_a_dictionary("ShareConsumer", "options")
     topics = positional if "bootstrap_servers" in options else positional[1:]
     if topics:
         named = topics[0] if len(topics) == 1 and not isinstance(topics[0], str) else list(topics)
@@ -46,7 +46,7 @@ def given_options(
 ) -> GivenOptions:
     """`parse` translates one option into ours. Mistakes say `whose` options they are."""
     if isinstance(bootstrap_servers, Mapping):
-        raise _in_a_dictionary(whose, "options")
+        raise in_a_dictionary(whose, "options")
     values: dict[str, Any] = {}
     names: dict[str, str] = {}
     attempted: set[str] = set()
@@ -57,7 +57,7 @@ def given_options(
             translated = parse(name, value)
         except ConfigError as error:
             if name in _OF_DICTIONARIES and isinstance(value, Mapping):
-                raise _in_a_dictionary(whose, name) from None
+                raise in_a_dictionary(whose, name) from None
             mistakes.add(*error.mistakes)
             attempted.update(attempted_by(name, value, parse, allowed))
             continue
@@ -84,7 +84,7 @@ def attempted_by(
     return ()
 
 
-def _in_a_dictionary(whose: str, name: str) -> ConfigError:
+def in_a_dictionary(whose: str, name: str) -> ConfigError:
     """Says nothing of what is in it, such as a password."""
     return ConfigError(
         f"options are passed by name, not in a dictionary: write ** before it: {whose}(**{name}). Kafka's names are "

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from kshare.admin.config import admin_settings
+from kshare.client.given_options import in_a_dictionary
 from kshare.errors import ConfigError, KshareError
 from kshare.http.endpoint import http_endpoint, parse_listen_address
 from kshare.options.checks import require_backend, require_number
@@ -69,6 +70,8 @@ class Worker(Handlers):
 
         `announce_url`: the URL of the HTTP endpoint for others, if they reach it at another one. "{host}" and "{port}"
         stand for its own host and port, or the name of the host if it listens on all interfaces."""
+        if isinstance(bootstrap_servers, Mapping):
+            raise in_a_dictionary("Worker", "options")
         mistakes = Mistakes()
         defaults, connection = _split(options)
         with mistakes:
@@ -295,6 +298,8 @@ class Worker(Handlers):
 
     def observe(self, observer: WorkerObserver) -> None:
         """Let an observer know what happens, from the next start of the worker on."""
+        if not isinstance(observer, WorkerObserver):
+            raise ConfigError(f"an observer must be an instance of WorkerObserver, not {observer!r:.80}")
         self._observers.append(observer)
 
     def health(self) -> WorkerHealth:

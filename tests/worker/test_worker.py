@@ -11,7 +11,7 @@ import pytest
 
 from kshare import ConfigError
 from kshare.testing import Broker
-from kshare.worker import Adaptive, Deliveries, Delivery, Handlers, Retry, Worker
+from kshare.worker import Adaptive, Deliveries, Delivery, Handlers, Retry, Worker, WorkerObserver
 from tests.helpers.consuming import until
 
 pytestmark = pytest.mark.anyio
@@ -279,6 +279,19 @@ def test_a_wrong_configuration_is_refused_before_there_is_an_event_loop(
 
     with pytest.raises(ConfigError, match=says):
         worker.run()
+
+
+def test_options_in_a_dictionary_are_refused() -> None:
+    options: Any = {"bootstrap_servers": "localhost:1", "group": "g", "password": "secret"}
+    with pytest.raises(ConfigError, match=re.escape("write ** before it: Worker(**options)")) as refused:
+        Worker(options)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("observer", [print, WorkerObserver, None])
+def test_what_is_no_observer_is_refused(observer: Any) -> None:
+    with pytest.raises(ConfigError, match="an observer must be an instance of WorkerObserver, not "):
+        Worker("localhost:1", group="g").observe(observer)
 
 
 @pytest.mark.lengthy
