@@ -85,7 +85,8 @@ from typing import TypedDict
 
 from kshare.client.options import ClientOptions
 from kshare.worker.handlers.inspection import RunsIn
-from kshare.worker.handlers.options import DeadLetterFunction, Order, OversizedDeadLetters
+from kshare.worker.handlers.options import DeadLetterFunction, OversizedDeadLetters
+from kshare.worker.handlers.order import Order
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.adaptive import Adaptive
 from kshare.worker.rules.breaker import Breaker

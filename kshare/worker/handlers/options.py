@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
-from kshare.callbacks import is_async, require_callback, require_plain
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, dotted
-from kshare.client.record import ShareRecord
-from kshare.errors import ConfigError
-from kshare.options.checks import require_flag, require_number, require_seconds, require_whole
+from kshare.options.checks import require_seconds, require_whole
 from kshare.options.mistakes import Mistakes
 from kshare.options.refusals import why_refused
 from kshare.options.unknown import no_option
-from kshare.protocol.topic_names import require_topic_name
 from kshare.wording import nearest_name
 from kshare.worker.handlers.inspection import RunsIn
+from kshare.worker.handlers.order import Order, check_order
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.rules.adaptive import Adaptive
-from kshare.worker.rules.age import require_age
-from kshare.worker.rules.breaker import Breaker
-from kshare.worker.rules.retry import Retry
-from kshare.worker.rules.retry_topics import RetryTopics
+from kshare.worker.rules.adaptive import Adaptive, check_concurrency
+from kshare.worker.rules.age import check_age
+from kshare.worker.rules.breaker import Breaker, check_breaker
+from kshare.worker.rules.giving_up import check_dead_letters
+from kshare.worker.rules.rate_limit import check_rate
+from kshare.worker.rules.record_filter import check_filter
+from kshare.worker.rules.retry import Retry, check_retry
+from kshare.worker.rules.retry_topics import RetryTopics, check_retry_topics
+from kshare.worker.rules.window import check_window
 
-Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
 OversizedDeadLetters = Literal["hold", "reject", "truncate"]
 DeadLetterFunction = Callable[[Delivery, str], Awaitable[None]]
 LONGEST_LEASE_S = 86_400.0
-_COUNTS = ("concurrency", "max_held", "batch_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,61 +94,21 @@ class HandlerOptions:
     def __post_init__(self) -> None:
         """Raises ConfigError with all mistakes."""
         mistakes = Mistakes()
-        for name in ("max_held", "batch_size") if isinstance(self.concurrency, Adaptive) else _COUNTS:
-            with mistakes:
-                require_whole(name, getattr(self, name), 1, 1_000_000)
-        for name in ("time_limit", "hold_up_to", "batch_wait"):
-            with mistakes:
-                require_seconds(name, getattr(self, name), LONGEST_LEASE_S)
-        with mistakes:
-            require_age(self.dead_letters_after)
-        with mistakes:
-            require_number("max_pinned", self.max_pinned, 0.001, 1)
-        with mistakes:
-            require_flag("move_runs", self.move_runs)
-        if self.move_runs is True and self.retry_topics is False:
-            mistakes.add("move_runs needs retry topics: write retry_topics=True")
-        if self.order not in ("none", "key") and not callable(self.order):
-            mistakes.add(f'order must be "none", "key" or a function of the record, not {self.order!r}')
-        if self.oversized_dead_letters not in get_args(OversizedDeadLetters):
-            mistakes.add(
-                'oversized_dead_letters must be "hold", "reject" or "truncate", not '
-                f"{self.oversized_dead_letters!r}"
-            )
-        for name, kind in (
-            ("group", str),
-            ("retry", Retry),
-            ("breaker", Breaker | None),
-            ("retry_topics", RetryTopics | bool),
-        ):
-            if not isinstance(getattr(self, name), kind):
-                mistakes.add(f"{name} must be {_KINDS[name]}, not {getattr(self, name)!r}")
-        if self.rate_limit is not None:
-            with mistakes:
-                require_number("rate_limit", self.rate_limit, 0.001, 1_000_000)
+        if not isinstance(self.group, str):
+            mistakes.add(f"group must be a text, not {self.group!r}")
         if type(self.priority) is not int:
             mistakes.add(f"priority must be a whole number, not {self.priority!r}")
         with mistakes:
-            self._check_dead_letters()
-        if self.only is not None:
+            require_whole("batch_size", self.batch_size, 1, 1_000_000)
+        for name in ("time_limit", "batch_wait"):
             with mistakes:
-                require_plain("only", self.only, "one argument, the delivery")
-        if callable(self.order):
+                require_seconds(name, getattr(self, name))
+        for check in _CHECKS:
             with mistakes:
-                require_plain("order", self.order, "one argument, the record")
+                check(self)
+        with mistakes:
+            check_order(self.order)
         mistakes.raise_all()
-
-    def _check_dead_letters(self) -> None:
-        if not (
-            self.dead_letters is None or isinstance(self.dead_letters, str) or callable(self.dead_letters)
-        ):
-            raise ConfigError(f"dead_letters must be a topic or an async function, not {self.dead_letters!r}")
-        if isinstance(self.dead_letters, str):
-            require_topic_name("dead_letters", self.dead_letters)
-        if callable(self.dead_letters):
-            require_callback("dead_letters", self.dead_letters, "two arguments, the delivery", "the reason")
-            if not (is_async(self.dead_letters) or is_async(inspect.unwrap(self.dead_letters))):
-                raise ConfigError("dead_letters must be an async function, not a plain one")
 
     @property
     def most_at_once(self) -> int:
@@ -164,12 +122,18 @@ class HandlerOptions:
         return RetryTopics() if self.retry_topics else None
 
 
-_KINDS = {
-    "group": "a text",
-    "retry": "a Retry, such as Retry(attempts=5)",
-    "breaker": "a Breaker, such as Breaker(), or None",
-    "retry_topics": "True, False or a RetryTopics, such as RetryTopics(tiers=(60, 600))",
-}
+_CHECKS = (
+    check_concurrency,
+    check_retry,
+    check_dead_letters,
+    check_age,
+    check_retry_topics,
+    check_window,
+    check_rate,
+    check_breaker,
+    check_filter,
+)
+"""Those of policies, each of which has a file in `rules`."""
 _OF_BATCHES = ("batch_size", "batch_wait")
 WORKER_OPTIONS = ("drain_timeout", "http", "announce", "announce_url")
 """Options of workers that are neither those of handlers nor those of connections."""

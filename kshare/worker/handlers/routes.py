@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from kshare.client.record import ShareRecord
 from kshare.worker.handlers.inspection import HandlerCall
 from kshare.worker.handlers.options import HandlerOptions
+from kshare.worker.handlers.order import LaneOf, lane_function
 from kshare.worker.records.delivery import Deliveries, Delivery
 from kshare.worker.records.headers import RetryContext
 
@@ -57,12 +58,9 @@ class Route:
         return [tuple(tiers.topic(topic, tier) for topic in self.topics) for tier in tiers.tiers]
 
     @property
-    def lane_of(self) -> Callable[[ShareRecord], Hashable] | None:
+    def lane_of(self) -> LaneOf | None:
         """Records with the same result are processed one after another."""
-        order = self.options.order
-        if order == "none":
-            return None
-        return _key_of if order == "key" else order
+        return lane_function(self.options.order)
 
     def matching(self, names: Iterable[str]) -> Route:
         """With those of the existing topics that match its patterns. Topics for copies of its records don't."""
@@ -70,7 +68,3 @@ class Route:
         whole = replace(self, topics=tuple(dict.fromkeys([*self.topics, *found])))
         of_copies = {self.options.dead_letters}.union(*whole.retry_topics()).difference(self.topics)
         return replace(whole, topics=tuple(topic for topic in whole.topics if topic not in of_copies))
-
-
-def _key_of(record: ShareRecord) -> Hashable:
-    return record.key

@@ -20,6 +20,7 @@ from kshare.errors import KshareError
 from kshare.state.lease import Lease
 from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import is_failure
+from kshare.worker.handlers.order import LaneOf
 from kshare.worker.handlers.routes import Route
 from kshare.worker.queue.held_records import HeldBack, TopicPartition
 from kshare.worker.queue.key_lanes import KeyLanes
@@ -146,10 +147,9 @@ class WorkQueue:
         if self._lane_of is None or self._lanes.enter(self._key_of(self._lane_of, record_of(item)), item):
             self._ready.append(item)
 
-    def _key_of(self, lane_of: Callable[[ShareRecord], Hashable], record: ShareRecord) -> Hashable:
+    def _key_of(self, lane_of: LaneOf, record: ShareRecord) -> Hashable:
         try:
             key = lane_of(record)
-            hash(key)
         except BaseException as problem:
             if not is_failure(problem):
                 raise

@@ -8,9 +8,13 @@ levels off, and follows when that changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kshare.options.checks import require_whole
 from kshare.options.mistakes import Mistakes
+
+if TYPE_CHECKING:
+    from kshare.worker.handlers.options import HandlerOptions
 
 STEP_S = 1.0
 _GROWTH = 1.25
@@ -37,6 +41,12 @@ class Adaptive:
         if not mistakes and self.least > self.most:
             mistakes.add(f"least must not be larger than most, not {self.least} and {self.most}")
         mistakes.raise_all()
+
+
+def check_concurrency(options: HandlerOptions) -> None:
+    """Raises ConfigError."""
+    if not isinstance(options.concurrency, Adaptive):
+        require_whole("concurrency", options.concurrency, 1, 1_000_000)
 
 
 class AdaptiveLimit:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kshare.options.checks import require_seconds
 from kshare.worker.rules.facts import Facts
+from kshare.worker.rules.giving_up import give_up
 from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import give_up
+
+if TYPE_CHECKING:
+    from kshare.worker.handlers.options import HandlerOptions
 
 _LONGEST_AGE_S = 1e9
 
 
-def require_age(seconds: float | None) -> None:
+def check_age(options: HandlerOptions) -> None:
     """Raises ConfigError."""
-    if seconds is not None:
-        require_seconds("dead_letters_after", seconds, _LONGEST_AGE_S)
+    if options.dead_letters_after is not None:
+        require_seconds("dead_letters_after", options.dead_letters_after, _LONGEST_AGE_S)
 
 
 def _is_too_old(facts: Facts) -> bool:

@@ -28,12 +28,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from kshare.errors import ConfigError
 from kshare.options.checks import require_number, require_seconds
 from kshare.options.mistakes import Mistakes
 from kshare.worker.rules.decision import RunResult
+from kshare.worker.rules.retry_topics import wait
 from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import wait
+
+if TYPE_CHECKING:
+    from kshare.worker.handlers.options import HandlerOptions
 
 _STUCK_RECORDS = 3
 
@@ -71,6 +76,12 @@ class Breaker:
         with mistakes:
             require_number("patience", self.patience, 0, 1e9)
         mistakes.raise_all()
+
+
+def check_breaker(options: HandlerOptions) -> None:
+    """Raises ConfigError."""
+    if not isinstance(options.breaker, Breaker | None):
+        raise ConfigError(f"breaker must be a Breaker, such as Breaker(), or None, not {options.breaker!r}")
 
 
 class BreakerMachine:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
+from kshare.worker.rules.giving_up import give_up
+from kshare.worker.rules.retry_topics import wait
 from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import give_up, wait
 
 
 def chose(facts: Facts, outcome: RecordOutcome) -> bool:

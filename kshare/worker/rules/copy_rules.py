@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kshare.worker.rules.decision import RELEASE, Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts, MovedRun
-from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import hold
+from kshare.worker.rules.retry_topics import hold
+from kshare.worker.rules.rule import Rule, never
 
 _LOOK_AGAIN_S = 5.0
 _AGAIN_S = 1.0
@@ -26,6 +26,7 @@ UNWRITTEN = Rule(
     "the same again",
     lambda facts: facts.pending is not None,
     _pending,
+    of_new_records=never,
 )
 RUN_OVER = Rule(
     "run over",
@@ -33,6 +34,7 @@ RUN_OVER = Rule(
     "accepted without its handler",
     lambda facts: facts.run is MovedRun.GOES_ON,
     lambda facts: Decision(RecordOutcome.SUPERSEDED),
+    of_new_records=never,
 )
 RUN_UNKNOWN = Rule(
     "run unknown",
@@ -40,6 +42,7 @@ RUN_UNKNOWN = Rule(
     f"held for {_LOOK_AGAIN_S:g} s",
     lambda facts: facts.run is MovedRun.UNKNOWN,
     lambda facts: hold(_LOOK_AGAIN_S, counts=False),
+    of_new_records=never,
 )
 RUN_BACK = Rule(
     "copy of a run",
@@ -54,6 +57,7 @@ NOT_DUE = Rule(
     "moved: an identical copy",
     lambda facts: facts.is_waiting_copy,
     lambda facts: COPY_AGAIN,
+    of_new_records=never,
 )
 NOT_DUE_BACK = Rule(
     "not due",

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
-from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import give_up, without_result
+from kshare.worker.rules.giving_up import give_up
+from kshare.worker.rules.rule import Rule, never
 
 _MOST_APART = 2
 """How many times in a row a record is moved because its deliveries ended without a result."""
+
+
+def _without_result(deliveries: int) -> str:
+    return f"{deliveries} deliveries ended without a result"
 
 
 def _is_often_delivered(facts: Facts) -> bool:
@@ -23,7 +27,7 @@ def _is_often_delivered(facts: Facts) -> bool:
 def _move_apart(facts: Facts) -> Decision:
     assert facts.tiers is not None, "the rule applies"
     if facts.apart >= _MOST_APART:
-        return give_up(facts, without_result(facts.delivery_count - 1))
+        return give_up(facts, _without_result(facts.delivery_count - 1))
     delay = facts.tiers.tiers[0] * (0.5 + facts.luck / 2)
     return Decision(RecordOutcome.MOVED, delay, counts=True, apart=facts.apart + 1)
 
@@ -34,6 +38,7 @@ OFTEN_DELIVERED = Rule(
     f"moved, {_MOST_APART} times in a row; then given up",
     _is_often_delivered,
     _move_apart,
+    of_new_records=never,
 )
 LAST_DELIVERY = Rule(
     "last delivery",
@@ -42,12 +47,13 @@ LAST_DELIVERY = Rule(
     lambda facts: (
         facts.delivery_count >= facts.limits.last_delivery and facts.options.dead_letters is not None
     ),
-    lambda facts: give_up(facts, without_result(facts.delivery_count - 1)),
+    lambda facts: give_up(facts, _without_result(facts.delivery_count - 1)),
+    of_new_records=never,
 )
 LAST_DELIVERY_BACK = Rule(
     "last delivery",
     "this was its last delivery, and there are dead letters",
     "given up",
     lambda facts: facts.is_last_delivery and facts.options.dead_letters is not None,
-    lambda facts: give_up(facts, without_result(facts.delivery_count)),
+    lambda facts: give_up(facts, _without_result(facts.delivery_count)),
 )

@@ -1,19 +1,26 @@
-"""A rate limit: at most so many records in so many seconds, in bursts of up to one second's worth. Pure."""
+"""`rate_limit`: at most so many records in so many seconds, in bursts of up to one second's worth. Pure."""
 
 from __future__ import annotations
 
-from kshare.errors import ConfigError
+from typing import TYPE_CHECKING
+
+from kshare.options.checks import require_number
+
+if TYPE_CHECKING:
+    from kshare.worker.handlers.options import HandlerOptions
 
 _SHORTEST_WAIT_S = 0.001
 """Times are rounded. Without this, waits could become too short to change them."""
 
 
+def check_rate(options: HandlerOptions) -> None:
+    """Raises ConfigError."""
+    if options.rate_limit is not None:
+        require_number("rate_limit", options.rate_limit, 0.001, 1_000_000)
+
+
 class TokenBucket:
     def __init__(self, per_second: float) -> None:
-        if not per_second > 0:
-            raise ConfigError(
-                f"a rate limit must be a positive number of records a second, not {per_second!r}"
-            )
         self._per_second = per_second
         self._size = max(1.0, per_second)
         self._tokens = 1.0

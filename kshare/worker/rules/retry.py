@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kshare.callbacks import require_plain
 from kshare.errors import ConfigError
@@ -15,8 +16,12 @@ from kshare.options.checks import require_number, require_seconds
 from kshare.options.mistakes import Mistakes
 from kshare.worker.rules.decision import Decision, RunResult
 from kshare.worker.rules.facts import Facts
-from kshare.worker.rules.rule import Rule
-from kshare.worker.rules.waiting import give_up, wait
+from kshare.worker.rules.giving_up import give_up
+from kshare.worker.rules.retry_topics import wait
+from kshare.worker.rules.rule import Rule, never
+
+if TYPE_CHECKING:
+    from kshare.worker.handlers.options import HandlerOptions
 
 LONGEST_DELAY_S = 86_400.0
 _LONGEST_AGE_S = 1e9
@@ -164,6 +169,12 @@ def _check_delay(seconds: object) -> None:
         raise ConfigError(f"a delay must be between 0 and {LONGEST_DELAY_S:,.0f} seconds, not {seconds!r}")
 
 
+def check_retry(options: HandlerOptions) -> None:
+    """Raises ConfigError."""
+    if not isinstance(options.retry, Retry):
+        raise ConfigError(f"retry must be a Retry, such as Retry(attempts=5), not {options.retry!r}")
+
+
 # --- rules
 
 
@@ -185,6 +196,7 @@ SPENT = Rule(
     "given up",
     _is_spent,
     lambda facts: give_up(facts, f"{facts.counted_attempt - 1} attempts have failed"),
+    of_new_records=never,
 )
 NOT_CONVERTED = Rule(
     "unreadable",

@@ -1,4 +1,4 @@
-"""Names and delays of retry topics, and which one a delayed record goes to. Pure.
+"""Retry topics: their names and delays, and which records wait in them for their next attempt. Pure.
 
 All records of a retry topic wait about equally long, so the first one is due first, and the group's in-flight window in
 that topic pins nothing else.
@@ -10,12 +10,22 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from kshare.errors import ConfigError
+from kshare.options.checks import require_seconds
 from kshare.options.mistakes import Mistakes
 from kshare.protocol.topic_names import is_topic_name
+from kshare.worker.rules.decision import Decision, RecordOutcome
+from kshare.worker.rules.facts import Facts
+
+if TYPE_CHECKING:
+    from kshare.worker.handlers.options import HandlerOptions
 
 _DEFAULT_NAME = re.compile(r"(.+)\.retry\.[0-9]+(?:ms|s|m|h)")
+_SHORTEST_HOLD_S = 0.01
+"""The shortest delay that isn't counted as an attempt. Without it, a handler that always asks for no delay would be
+called without end, and nothing else would run."""
 _UNITS = ((3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -63,6 +73,17 @@ class RetryTopics:
         return self.name.format(topic=topic, delay=delay_name(tier))
 
 
+def check_retry_topics(options: HandlerOptions) -> None:
+    """Raises ConfigError."""
+    mistakes = Mistakes()
+    with mistakes:
+        require_seconds("hold_up_to", options.hold_up_to)
+    if not isinstance(options.retry_topics, RetryTopics | bool):
+        example = "True, False or a RetryTopics, such as RetryTopics(tiers=(60, 600))"
+        mistakes.add(f"retry_topics must be {example}, not {options.retry_topics!r}")
+    mistakes.raise_all()
+
+
 def default_retry_topics(names: Iterable[str]) -> set[str]:
     """Those of the topics that have the default name of a retry topic of another one, whoever has written them."""
     known = set(names)
@@ -84,3 +105,22 @@ def delay_name(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
     return f"{round(seconds * 1000)}ms"
+
+
+# --- what rows of several tables decide
+
+
+def wait(facts: Facts, delay: float, *, counts: bool, error: BaseException | None = None) -> Decision:
+    """Held here, or moved to a retry topic if there is one and the delay is too long to hold the record."""
+    is_too_long = delay > facts.options.hold_up_to or (
+        not facts.can_renew and delay >= facts.limits.holdable_s
+    )
+    if facts.tiers is not None and (is_too_long or facts.is_moved):
+        return Decision(RecordOutcome.MOVED, delay, counts, error=error)
+    return hold(delay, counts=counts, error=error)
+
+
+def hold(delay: float, *, counts: bool, error: BaseException | None = None) -> Decision:
+    return Decision(
+        RecordOutcome.HELD, delay if counts else max(delay, _SHORTEST_HOLD_S), counts, error=error
+    )

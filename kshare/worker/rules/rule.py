@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from kshare.worker.handlers.options import HandlerOptions
 
 
-def _never(options: HandlerOptions) -> bool:
+def always(options: HandlerOptions) -> bool:
+    return True
+
+
+def never(options: HandlerOptions) -> bool:
     return False
 
 
@@ -24,9 +28,9 @@ class Rule(NamedTuple):
     """Also in words: what is decided."""
     applies: Callable[[Facts], bool]
     decide: Callable[[Facts], Decision]
-    of_new_records: Callable[[HandlerOptions], bool] = _never
-    """Before the call: whether it may apply to a new record. If no rule may, handlers get these without asking the
-    rules (`run/slot_work`, `run/processing`)."""
+    of_new_records: Callable[[HandlerOptions], bool] = always
+    """Before the call: whether it may apply to a record that comes for the first time. If no rule may, handlers get
+    these without asking the rules (`tables.are_called_directly`)."""
 
 
 def first_decision(rules: Sequence[Rule], facts: Facts) -> Decision | None:

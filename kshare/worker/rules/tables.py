@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kshare.errors import KshareError
-from kshare.worker.rules import age, breaker, copy_rules, deliveries, record_filter, retry
+from kshare.worker.rules import age, breaker, copy_rules, deliveries, record_filter, retry, window
 from kshare.worker.rules.choices import DELAYED, REJECTED, chose
 from kshare.worker.rules.decision import ACCEPT, KEEP, LOSE, RELEASE, Decision, RecordOutcome, RunResult
 from kshare.worker.rules.facts import Facts
+from kshare.worker.rules.retry_topics import hold, wait
 from kshare.worker.rules.rule import Rule, first_decision
-from kshare.worker.rules.waiting import hold, wait
 
 if TYPE_CHECKING:
     from kshare.worker.handlers.options import HandlerOptions
@@ -178,20 +178,8 @@ MAKING_WAY = (
         lambda facts: KEEP._replace(pending=facts.pending),
     ),
     copy_rules.RUN_BACK,
-    Rule(
-        "moved",
-        "there are retry topics",
-        "moved; not counted as an attempt",
-        lambda facts: facts.tiers is not None,
-        lambda facts: Decision(RecordOutcome.MOVED, facts.tiers.tiers[0] if facts.tiers is not None else 0.0),
-    ),
-    Rule(
-        "early",
-        "otherwise",
-        "tried again at once",
-        lambda facts: True,
-        lambda facts: KEEP._replace(is_again=True),
-    ),
+    window.MOVED,
+    window.EARLY,
 )
 """For held records that pin too much of the in-flight window, or are too many."""
 
@@ -282,9 +270,12 @@ def rules_of_new_records(options: HandlerOptions) -> tuple[Rule, ...]:
     return tuple(rule for rule in BEFORE_CALL if rule.of_new_records(options))
 
 
-def may_hand_back(facts: Facts, *, was_tried: bool) -> bool:
-    """Whether a record may be handed back only because it pins too much, or its attempts are kept in a copy."""
-    return facts.tiers is not None if was_tried else facts.limits.may_be_released(facts.delivery_count)
+def are_called_directly(options: HandlerOptions) -> bool:
+    """Whether new records go to the handler, and are accepted when it returns, without asking any rule: the fast path.
+
+    It knows a record that is being processed only by its place, which isn't enough to move it away.
+    """
+    return not (rules_of_new_records(options) or options.move_runs or options.order != "none")
 
 
 def must_be_copied(facts: Facts) -> bool:

@@ -15,6 +15,7 @@ from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Clocks, Host
 from kshare.worker.queue.work_queue import Item, WorkQueue
 from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.rules.window import max_span
 from kshare.worker.run.admission import Admission
 from kshare.worker.run.calling import Caller
 from kshare.worker.run.failures import HandlerFailures
@@ -105,7 +106,7 @@ class Pipeline:
     @property
     def _max_span(self) -> int:
         """How much of the window of a partition a record may pin."""
-        return max(1, int(self._route.options.max_pinned * self._limits.window))
+        return max_span(self._route.options, self._limits)
 
     def on_limits(self) -> None:
         """The limits of the group have changed."""

@@ -20,7 +20,7 @@ from kshare.worker.functions.cancellation import forget_cancellation, is_worker_
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Host
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.rules.tables import rules_of_new_records
+from kshare.worker.rules.tables import are_called_directly
 from kshare.worker.run.pipeline import Pipeline
 from kshare.worker.run.processing import unless_cancelled
 from kshare.worker.run.slots import ScopeLeft, Slot, Slots
@@ -55,11 +55,7 @@ class SlotWork:
         self._wants = wants
         self._host = host
         self._check_leases = host.check_leases
-        self._is_plain = (
-            pipeline.caller.is_plain
-            and not options.move_runs
-            and not (route.lane_of or rules_of_new_records(options))
-        )
+        self._is_plain = pipeline.caller.is_plain and are_called_directly(options)
         self._work = self._batches if route.is_batch else self._records
         self._collector: anyio.Event | None = None
         """While a slot collects a batch: sent when there are more records."""

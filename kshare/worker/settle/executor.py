@@ -21,6 +21,7 @@ from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.retry_topics import RetryTopics
+from kshare.worker.rules.window import may_hand_back
 from kshare.worker.settle.copies import Copies, Written
 from kshare.worker.watch.counts import Counts
 from kshare.worker.watch.log_context import log_fields
@@ -104,7 +105,7 @@ class Executor:
 
     def may_hand_back(self, delivery: Delivery) -> bool:
         """Whether the record may be handed back only because it pins too much, or its attempts are kept in a copy."""
-        return tables.may_hand_back(self.facts(delivery), was_tried=delivery.was_tried)
+        return may_hand_back(self.facts(delivery), was_tried=delivery.was_tried)
 
     def must_be_copied(self, delivery: Delivery, due_in_s: float) -> bool:
         """Whether `hand_back` writes a copy, whatever the group's limits are then."""

@@ -38,8 +38,6 @@ from kshare.worker.handlers.options import check_names
         ({"dead_letters": True}, "dead_letters must be a topic or an async function, not True"),
         ({"retry_topics": "yes"}, "retry_topics must be True, False or a RetryTopics, .*, not 'yes'"),
         ({"group": 3}, "group must be a text, not 3"),
-        ({"rate_limit": 0}, "rate_limit must be a number from 0.001 to 1e.06, not 0"),
-        ({"rate_limit": "1"}, "rate_limit must be a number from 0.001 to 1e.06, not '1'"),
         ({"only": "x"}, "only must be a function, not 'x'"),
         ({"only": lambda: True}, "only must take one argument, the delivery"),
         ({"order": lambda: 1}, "order must take one argument, the record"),

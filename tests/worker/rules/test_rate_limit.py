@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kshare import ConfigError
+from kshare.worker import HandlerOptions
 from kshare.worker.rules.rate_limit import TokenBucket
 
 
@@ -50,10 +53,10 @@ def test_token_without_use_is_given_back() -> None:
     assert not bucket.take(5.0)
 
 
-@pytest.mark.parametrize("rate", [0, -1, float("nan")])
-def test_invalid_rates_are_refused(rate: float) -> None:
-    with pytest.raises(ConfigError, match="a rate limit must be a positive number"):
-        TokenBucket(rate)
+@pytest.mark.parametrize("rate", [0, -1, float("nan"), "1"])
+def test_invalid_rates_are_refused(rate: Any) -> None:
+    with pytest.raises(ConfigError, match=r"rate_limit must be a number from 0.001 to 1e\+06, not "):
+        HandlerOptions(rate_limit=rate)
 
 
 @given(st.floats(0.01, 10_000), st.lists(st.floats(0, 3), min_size=1, max_size=200))

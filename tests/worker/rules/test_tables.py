@@ -219,21 +219,38 @@ def test_records_that_are_too_old_are_given_up(age_s: float, limit: float | None
 
 
 @pytest.mark.parametrize(
-    ("options", "is_asked"),
+    ("options", "is_asked", "is_direct"),
     [
-        ({}, False),
-        ({"dead_letters": "dead", "retry_topics": True}, False),
-        ({"only": bool}, True),
-        ({"order": "key"}, False),
-        ({"dead_letters_after": 60.0}, True),
+        ({}, False, True),
+        ({"dead_letters": "dead", "retry_topics": True}, False, True),
+        ({"only": bool}, True, False),
+        ({"order": "key"}, False, False),
+        ({"move_runs": True, "retry_topics": True}, False, False),
+        ({"dead_letters_after": 60.0}, True, False),
     ],
 )
-def test_new_records_are_looked_at_if_a_rule_may_stop_them(options: dict[str, Any], is_asked: bool) -> None:
+def test_new_records_are_looked_at_if_a_rule_may_stop_them(
+    options: dict[str, Any], is_asked: bool, is_direct: bool
+) -> None:
     assert bool(tables.rules_of_new_records(HandlerOptions(**options))) is is_asked
+    assert tables.are_called_directly(HandlerOptions(**options)) is is_direct
+
+
+def test_a_rule_that_does_not_say_otherwise_looks_at_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So whoever adds a policy can't forget the fast path."""
+    rule = Rule("made up", "", "", lambda facts: False, lambda facts: RELEASE)
+    monkeypatch.setattr(tables, "BEFORE_CALL", (*tables.BEFORE_CALL, rule))
+    assert tables.rules_of_new_records(HandlerOptions()) == (rule,)
+    assert not tables.are_called_directly(HandlerOptions())
+
+
+def test_no_rule_comes_before_that_of_handlers_that_return() -> None:
+    """When they do, the fast path asks no rule."""
+    assert tables.AFTER_CALL[0].name == "done"
 
 
 def test_a_new_record_that_no_rule_looks_at_is_always_called() -> None:
-    """The fast path leaves the rules out for these (`rules_of_new_records`)."""
+    """The fast path leaves the rules out for these (`are_called_directly`)."""
     for rule in tables.BEFORE_CALL:
         for situation in situations(
             tiers=(None, TIERS), dead_letters=(None, "dead"), timestamp=(0, int(NOW_MS))

@@ -9,7 +9,10 @@ from functools import partial
 import pytest
 
 from kshare.testing import run_worker
-from kshare.worker import Delivery, Worker
+from kshare.worker import Delivery, HandlerOptions, Worker
+from kshare.worker.rules import tables
+from kshare.worker.rules.giving_up import give_up
+from kshare.worker.rules.rule import Rule, always, never
 
 
 @pytest.mark.lengthy
@@ -80,6 +83,35 @@ def test_a_handler_that_pauses_itself_gets_no_more_records_of_its_burst() -> Non
         running.advance(10)
         running.wait_until(lambda: len(got) == 500)
         assert got == [*range(500)]
+
+
+@pytest.mark.parametrize("is_of_new_records", [always, never])
+def test_a_new_policy_is_asked_about_all_records(
+    is_of_new_records: Callable[[HandlerOptions], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it says that it isn't about new ones: handlers that take only the payload are called directly then."""
+    nothing = Rule(
+        "nothing",
+        "always",
+        "given up",
+        lambda facts: True,
+        lambda facts: give_up(facts, "nothing is called"),
+        is_of_new_records,
+    )
+    monkeypatch.setattr(tables, "BEFORE_CALL", (*tables.BEFORE_CALL, nothing))
+    worker = Worker(group="g", concurrency=1)
+    got: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        got.append(number)
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"1", b"2")
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+    is_asked = is_of_new_records is always
+    assert (got, counts.done, counts.dead) == (([], 0, 2) if is_asked else ([1, 2], 2, 0))
 
 
 @pytest.mark.lengthy
