@@ -9,7 +9,7 @@ from typing import Any, Literal
 from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, dotted
-from kshare.options.checks import require_seconds, require_whole
+from kshare.options.checks import require_flag, require_seconds, require_whole
 from kshare.options.mistakes import Mistakes
 from kshare.options.refusals import why_refused
 from kshare.options.unknown import no_option
@@ -20,12 +20,12 @@ from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.adaptive import Adaptive, check_concurrency
 from kshare.worker.rules.age import check_age
 from kshare.worker.rules.breaker import Breaker, check_breaker
-from kshare.worker.rules.giving_up import check_dead_letters
+from kshare.worker.rules.giving_up import check_dead_letters, check_oversized
 from kshare.worker.rules.rate_limit import check_rate
 from kshare.worker.rules.record_filter import check_filter
 from kshare.worker.rules.retry import Retry, check_retry
 from kshare.worker.rules.retry_topics import RetryTopics, check_retry_topics
-from kshare.worker.rules.window import check_window
+from kshare.worker.rules.window import check_max_pinned
 
 OversizedDeadLetters = Literal["hold", "reject", "truncate"]
 DeadLetterFunction = Callable[[Delivery, str], Awaitable[None]]
@@ -98,16 +98,19 @@ class HandlerOptions:
             mistakes.add(f"group must be a text, not {self.group!r}")
         if type(self.priority) is not int:
             mistakes.add(f"priority must be a whole number, not {self.priority!r}")
-        with mistakes:
-            require_whole("batch_size", self.batch_size, 1, 1_000_000)
-        for name in ("time_limit", "batch_wait"):
+        for name in ("max_held", "batch_size"):
             with mistakes:
-                require_seconds(name, getattr(self, name))
-        for check in _CHECKS:
+                require_whole(name, getattr(self, name), 1, 1_000_000)
+        for name in ("time_limit", "hold_up_to", "batch_wait"):
             with mistakes:
-                check(self)
+                require_seconds(name, getattr(self, name), LONGEST_LEASE_S)
         with mistakes:
-            check_order(self.order)
+            require_flag("move_runs", self.move_runs)
+        if self.move_runs is True and self.retry_topics is False:
+            mistakes.add("move_runs needs retry topics: write retry_topics=True")
+        for name, check in _CHECKS.items():
+            with mistakes:
+                check(getattr(self, name))
         mistakes.raise_all()
 
     @property
@@ -122,18 +125,20 @@ class HandlerOptions:
         return RetryTopics() if self.retry_topics else None
 
 
-_CHECKS = (
-    check_concurrency,
-    check_retry,
-    check_dead_letters,
-    check_age,
-    check_retry_topics,
-    check_window,
-    check_rate,
-    check_breaker,
-    check_filter,
-)
-"""Those of policies, each of which has a file in `rules`."""
+_CHECKS: dict[str, Callable[[object], None]] = {
+    "concurrency": check_concurrency,
+    "retry": check_retry,
+    "dead_letters": check_dead_letters,
+    "dead_letters_after": check_age,
+    "oversized_dead_letters": check_oversized,
+    "retry_topics": check_retry_topics,
+    "max_pinned": check_max_pinned,
+    "order": check_order,
+    "rate_limit": check_rate,
+    "breaker": check_breaker,
+    "only": check_filter,
+}
+"""Of the options of policies. Each policy has a file."""
 _OF_BATCHES = ("batch_size", "batch_wait")
 WORKER_OPTIONS = ("drain_timeout", "http", "announce", "announce_url")
 """Options of workers that are neither those of handlers nor those of connections."""

@@ -8,13 +8,9 @@ levels off, and follows when that changes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kshare.options.checks import require_whole
 from kshare.options.mistakes import Mistakes
-
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
 STEP_S = 1.0
 _GROWTH = 1.25
@@ -43,10 +39,10 @@ class Adaptive:
         mistakes.raise_all()
 
 
-def check_concurrency(options: HandlerOptions) -> None:
+def check_concurrency(concurrency: object) -> None:
     """Raises ConfigError."""
-    if not isinstance(options.concurrency, Adaptive):
-        require_whole("concurrency", options.concurrency, 1, 1_000_000)
+    if not isinstance(concurrency, Adaptive):
+        require_whole("concurrency", concurrency, 1, 1_000_000)
 
 
 class AdaptiveLimit:

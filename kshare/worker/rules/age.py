@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kshare.options.checks import require_seconds
 from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.giving_up import give_up
 from kshare.worker.rules.rule import Rule
 
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
-
 _LONGEST_AGE_S = 1e9
 
 
-def check_age(options: HandlerOptions) -> None:
+def check_age(seconds: object) -> None:
     """Raises ConfigError."""
-    if options.dead_letters_after is not None:
-        require_seconds("dead_letters_after", options.dead_letters_after, _LONGEST_AGE_S)
+    if seconds is not None:
+        require_seconds("dead_letters_after", seconds, _LONGEST_AGE_S)
 
 
 def _is_too_old(facts: Facts) -> bool:

@@ -28,7 +28,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from kshare.errors import ConfigError
 from kshare.options.checks import require_number, require_seconds
@@ -36,9 +35,6 @@ from kshare.options.mistakes import Mistakes
 from kshare.worker.rules.decision import RunResult
 from kshare.worker.rules.retry_topics import wait
 from kshare.worker.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
 _STUCK_RECORDS = 3
 
@@ -78,10 +74,10 @@ class Breaker:
         mistakes.raise_all()
 
 
-def check_breaker(options: HandlerOptions) -> None:
+def check_breaker(breaker: object) -> None:
     """Raises ConfigError."""
-    if not isinstance(options.breaker, Breaker | None):
-        raise ConfigError(f"breaker must be a Breaker, such as Breaker(), or None, not {options.breaker!r}")
+    if not isinstance(breaker, Breaker | None):
+        raise ConfigError(f"breaker must be a Breaker, such as Breaker(), or None, not {breaker!r}")
 
 
 class BreakerMachine:

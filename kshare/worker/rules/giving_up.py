@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
 
 from kshare.callbacks import is_async, require_callback
 from kshare.errors import ConfigError
-from kshare.options.mistakes import Mistakes
 from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
 
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
-
-def check_dead_letters(options: HandlerOptions) -> None:
+def check_dead_letters(place: object) -> None:
     """Raises ConfigError."""
-    mistakes = Mistakes()
-    oversized = options.oversized_dead_letters
-    if oversized not in ("hold", "reject", "truncate"):
-        mistakes.add(f'oversized_dead_letters must be "hold", "reject" or "truncate", not {oversized!r}')
-    with mistakes:
-        _check_place(options.dead_letters)
-    mistakes.raise_all()
-
-
-def _check_place(place: object) -> None:
     if isinstance(place, str):
         require_topic_name("dead_letters", place)
     elif callable(place):
@@ -36,6 +21,12 @@ def _check_place(place: object) -> None:
             raise ConfigError("dead_letters must be an async function, not a plain one")
     elif place is not None:
         raise ConfigError(f"dead_letters must be a topic or an async function, not {place!r}")
+
+
+def check_oversized(choice: object) -> None:
+    """Raises ConfigError."""
+    if choice not in ("hold", "reject", "truncate"):
+        raise ConfigError(f'oversized_dead_letters must be "hold", "reject" or "truncate", not {choice!r}')
 
 
 def give_up(facts: Facts, reason: str, error: BaseException | None = None) -> Decision:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kshare.options.checks import require_number
-
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
 _SHORTEST_WAIT_S = 0.001
 """Times are rounded. Without this, waits could become too short to change them."""
 
 
-def check_rate(options: HandlerOptions) -> None:
+def check_rate(per_second: object) -> None:
     """Raises ConfigError."""
-    if options.rate_limit is not None:
-        require_number("rate_limit", options.rate_limit, 0.001, 1_000_000)
+    if per_second is not None:
+        require_number("rate_limit", per_second, 0.001, 1_000_000)
 
 
 class TokenBucket:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kshare.callbacks import require_plain
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.rule import Rule
 
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
-
-def check_filter(options: HandlerOptions) -> None:
+def check_filter(only: object) -> None:
     """Raises ConfigError."""
-    if options.only is not None:
-        require_plain("only", options.only, "one argument, the delivery")
+    if only is not None:
+        require_plain("only", only, "one argument, the delivery")
 
 
 FILTERED = Rule(

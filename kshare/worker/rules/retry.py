@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kshare.callbacks import require_plain
 from kshare.errors import ConfigError
@@ -19,9 +18,6 @@ from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.giving_up import give_up
 from kshare.worker.rules.retry_topics import wait
 from kshare.worker.rules.rule import Rule, never
-
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
 LONGEST_DELAY_S = 86_400.0
 _LONGEST_AGE_S = 1e9
@@ -169,10 +165,10 @@ def _check_delay(seconds: object) -> None:
         raise ConfigError(f"a delay must be between 0 and {LONGEST_DELAY_S:,.0f} seconds, not {seconds!r}")
 
 
-def check_retry(options: HandlerOptions) -> None:
+def check_retry(retry: object) -> None:
     """Raises ConfigError."""
-    if not isinstance(options.retry, Retry):
-        raise ConfigError(f"retry must be a Retry, such as Retry(attempts=5), not {options.retry!r}")
+    if not isinstance(retry, Retry):
+        raise ConfigError(f"retry must be a Retry, such as Retry(attempts=5), not {retry!r}")
 
 
 # --- rules

@@ -10,17 +10,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from kshare.errors import ConfigError
-from kshare.options.checks import require_seconds
 from kshare.options.mistakes import Mistakes
 from kshare.protocol.topic_names import is_topic_name
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
-
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
 _DEFAULT_NAME = re.compile(r"(.+)\.retry\.[0-9]+(?:ms|s|m|h)")
 _SHORTEST_HOLD_S = 0.01
@@ -73,15 +68,13 @@ class RetryTopics:
         return self.name.format(topic=topic, delay=delay_name(tier))
 
 
-def check_retry_topics(options: HandlerOptions) -> None:
+def check_retry_topics(retry_topics: object) -> None:
     """Raises ConfigError."""
-    mistakes = Mistakes()
-    with mistakes:
-        require_seconds("hold_up_to", options.hold_up_to)
-    if not isinstance(options.retry_topics, RetryTopics | bool):
-        example = "True, False or a RetryTopics, such as RetryTopics(tiers=(60, 600))"
-        mistakes.add(f"retry_topics must be {example}, not {options.retry_topics!r}")
-    mistakes.raise_all()
+    if not isinstance(retry_topics, RetryTopics | bool):
+        example = "RetryTopics(tiers=(60, 600))"
+        raise ConfigError(
+            f"retry_topics must be True, False or a RetryTopics, such as {example}, not {retry_topics!r}"
+        )
 
 
 def default_retry_topics(names: Iterable[str]) -> set[str]:

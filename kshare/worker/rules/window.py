@@ -1,37 +1,21 @@
-"""`max_pinned`, `max_held`, `move_runs`: how much of the in-flight window records may pin, and what goes then. Pure."""
+"""`max_pinned`: how much of the in-flight window a record may pin, and what becomes of one that pins more. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kshare.options.checks import require_flag, require_number, require_whole
-from kshare.options.mistakes import Mistakes
+from kshare.options.checks import require_number
 from kshare.worker.rules.decision import KEEP, Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
-from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.rule import Rule
 
-if TYPE_CHECKING:
-    from kshare.worker.handlers.options import HandlerOptions
 
-
-def check_window(options: HandlerOptions) -> None:
+def check_max_pinned(share: object) -> None:
     """Raises ConfigError."""
-    mistakes = Mistakes()
-    with mistakes:
-        require_whole("max_held", options.max_held, 1, 1_000_000)
-    with mistakes:
-        require_number("max_pinned", options.max_pinned, 0.001, 1)
-    with mistakes:
-        require_flag("move_runs", options.move_runs)
-    if options.move_runs is True and options.retry_topics is False:
-        mistakes.add("move_runs needs retry topics: write retry_topics=True")
-    mistakes.raise_all()
+    require_number("max_pinned", share, 0.001, 1)
 
 
-def max_span(options: HandlerOptions, limits: ShareLimits) -> int:
-    """How many offsets of the window of a partition a record may pin."""
-    return max(1, int(options.max_pinned * limits.window))
+def max_span(max_pinned: float, window: int) -> int:
+    """How many offsets of the window a record may pin."""
+    return max(1, int(max_pinned * window))
 
 
 MOVED = Rule(

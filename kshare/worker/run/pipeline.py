@@ -106,7 +106,7 @@ class Pipeline:
     @property
     def _max_span(self) -> int:
         """How much of the window of a partition a record may pin."""
-        return max_span(self._route.options, self._limits)
+        return max_span(self._route.options.max_pinned, self._limits.window)
 
     def on_limits(self) -> None:
         """The limits of the group have changed."""
