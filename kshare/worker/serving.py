@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import Any
 
 import anyio
 from anyio.abc import TaskStatus
@@ -28,13 +27,12 @@ from kshare.worker.handlers.routes import Route
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.retry_topics import default_retry_topics
 from kshare.worker.run.group_limits import look_for_changes, read_group_limits, watch_limits
-from kshare.worker.run.runner import HandlerRunner
+from kshare.worker.run.runner import HandlerRunner, RunOptions
 from kshare.worker.run.windows import watch_windows
 from kshare.worker.settle.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.settle.retry_group import prepare_retry_group
 from kshare.worker.watch.announcement import AnnouncedHandler, AnnounceOptions
 from kshare.worker.watch.announcing import ANNOUNCED_EVERY_S, announced
-from kshare.worker.watch.observer import WorkerObserver
 from kshare.worker.watch.process_identity import identify_process
 
 log = logging.getLogger("kshare.worker")
@@ -48,20 +46,16 @@ _SHUTDOWN_S = 10.0
 
 
 class Serving:
-    """One run of a worker. `routes` are its handlers, `connection` says how to connect."""
+    """One run of a worker. `routes` are its handlers."""
 
     def __init__(
         self,
         routes: list[Route],
-        bootstrap_servers: str | Iterable[str] | None,
-        connection: Mapping[str, Any],
+        options: RunOptions,
         *,
         startup_hooks: list[Hook],
         shutdown_hooks: list[Hook],
-        drain_timeout: float,
-        wall_clock: Callable[[], float],
-        observers: Sequence[WorkerObserver],
-        announce: AnnounceOptions | None = None,
+        announce: AnnounceOptions | None,
     ) -> None:
         self.runners: list[HandlerRunner] = []
         self.stopping = anyio.Event()
@@ -73,15 +67,12 @@ class Serving:
         self._left_out: set[str] = set()
         """Retry topics whose names match patterns."""
         self._routes = routes
-        self._net = admin_settings(bootstrap_servers, connection)
+        self._options = options
+        self._net = admin_settings(options.bootstrap_servers, options.connection)
         self.identity = identify_process(self._net.client_id)
         self._announce = announce
-        self._connection = {"bootstrap_servers": bootstrap_servers, **connection}
         self._startup_hooks = startup_hooks
         self._shutdown_hooks = shutdown_hooks
-        self._drain_timeout = drain_timeout
-        self._wall_clock = wall_clock
-        self._observers = observers
 
     @property
     def _http_described(self) -> str:
@@ -141,18 +132,9 @@ class Serving:
             async with anyio.create_task_group() as handlers:
 
                 async def start(route: Route) -> None:
-                    runner = HandlerRunner(
-                        route,
-                        self._connection,
-                        outbound,
-                        limits[route.group],
-                        look_for_limits=partial(
-                            look_for, {route.group: limits[route.group]}, longest_s=_LIMITS_S
-                        ),
-                        drain_timeout=self._drain_timeout,
-                        wall_clock=self._wall_clock,
-                        observers=self._observers,
-                    )
+                    own = limits[route.group]
+                    look = partial(look_for, {route.group: own}, longest_s=_LIMITS_S)
+                    runner = HandlerRunner(route, self._options, outbound, own, look)
                     task = _HandlerTask(runner, self.stopping)
                     self._starting = task
                     handlers.start_soon(task.run, name=f"kshare worker: {route.name}")
@@ -254,7 +236,7 @@ class Serving:
     async def _shut_down(self) -> None:
         """Call all hooks, whatever they raise. Raises the first exception."""
         errors: list[BaseException] = []
-        limit = max(self._drain_timeout, _SHUTDOWN_S)
+        limit = max(self._options.drain_timeout, _SHUTDOWN_S)
         with anyio.move_on_after(limit) as scope:
             for hook in self._shutdown_hooks:
                 try:

@@ -17,7 +17,7 @@ from kshare.errors import ConfigError
 from kshare.producer.records import NewRecord, Produced
 from kshare.surroundings import wall_time
 from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Clocks
+from kshare.worker.host import RunningHandler
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.records.headers import DEAD_LETTER, RETRY, Header
 from kshare.worker.records.results import Result
@@ -143,13 +143,10 @@ class _TrialRun:
         # Whether a circuit breaker opens depends on other records too.
         self._options = replace(route.options, breaker=None)
         self._route = replace(route, options=self._options, on_error=(*route.on_error, self._keep_error))
-        self._pipeline = Pipeline(
-            self._route,
-            self._publications,
-            ShareLimits(),
-            _Standing(),
-            Clocks(loop=lambda: 0.0, wall=lambda: now),
+        handler = RunningHandler(
+            self._route, ShareLimits(), _Standing(), clock=lambda: 0.0, wall_clock=lambda: now
         )
+        self._pipeline = Pipeline(handler, self._publications)
         self._errors: dict[Delivery, Exception] = {}
         self._is_timed_out = False
 

@@ -26,7 +26,7 @@ from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease
 from kshare.worker.handlers.inspection import inspect_handler
 from kshare.worker.handlers.options import HandlerOptions
 from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Clocks
+from kshare.worker.host import RunningHandler
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.retry import Retry
@@ -92,27 +92,20 @@ class Ours:
             breaker=None,
         )
         self.route = Route("handler", ("t",), inspect_handler(self._handle), options)
-        self.pipeline = Pipeline(self.route, self, self.limits, self, Clocks(self.loop.time, self.loop.time))
+        clock = self.loop.time
+        handler = RunningHandler(self.route, self.limits, self, clock=clock, wall_clock=clock)
+        self.pipeline = Pipeline(handler, self)
         self.task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
         pipeline = self.pipeline
         async with anyio.create_task_group() as tasks:
             pipeline.keep_calls.tasks = tasks
-            work = SlotWork(self.route, pipeline, self, clock=self.loop.time, wants=pipeline.changed)
+            work = SlotWork(pipeline, wants=pipeline.handler.changed)
             self.slots = Slots(tasks, self._system.sizes.at_once, work.run)
-            self.elsewhere = SettlingTasks("handler", pipeline, tasks)
-            self.watch = SlotWatch(pipeline, self.slots, self.route, self.elsewhere, self.loop.time)
-            self.draining = Draining(
-                "handler",
-                pipeline,
-                self.slots,
-                self.watch,
-                self.elsewhere,
-                self,
-                drain_timeout=_DRAIN_S,
-                clock=self.loop.time,
-            )
+            self.elsewhere = SettlingTasks(pipeline, tasks)
+            self.watch = SlotWatch(pipeline, self.slots, self.elsewhere)
+            self.draining = Draining(pipeline, self.slots, self.watch, self.elsewhere, _DRAIN_S)
             self.scope = tasks.cancel_scope
             await self._stopping.wait()
             await self.draining.run()

@@ -21,11 +21,7 @@ _UNTIDY = 64
 
 
 class HeldBack(Generic[T]):
-    """`max_span` in offsets: how much of a share-partition's window a held record may pin."""
-
-    def __init__(self, *, max_records: int, max_span: int) -> None:
-        self.max_records = max_records
-        self.max_span = max_span
+    def __init__(self) -> None:
         self._numbers = count()
         self._held: dict[int, tuple[TopicPartition, int, T]] = {}
         self._due: list[tuple[float, int]] = []
@@ -78,17 +74,18 @@ class HeldBack(Generic[T]):
         while (due_at := self.next_due) is not None and due_at <= now:
             yield self._held.pop(heapq.heappop(self._due)[1])[2]
 
-    def over_budget(self) -> Iterator[T]:
-        """Take out what has to go: first the records that pin too much, then the oldest of the others.
+    def over_budget(self, max_records: int, max_span: int) -> Iterator[T]:
+        """Take out what has to go: first the records that pin too much, then the oldest of the others. `max_span`: how
+        many offsets of a share-partition's window a held record may pin.
 
         Between two steps, others may add records or take them out.
         """
         for where, oldest in list(self._oldest.items()):
-            while self._forget_taken(oldest) and self.span(where, oldest[0][0]) > self.max_span:
+            while self._forget_taken(oldest) and self.span(where, oldest[0][0]) > max_span:
                 yield self._held.pop(heapq.heappop(oldest)[1])[2]
             if not oldest and self._oldest.get(where) is oldest:
                 del self._oldest[where]
-        while len(self._held) > self.max_records:
+        while len(self._held) > max_records:
             # Dictionaries keep the order of insertion.
             yield self._held.pop(next(iter(self._held)))[2]
 

@@ -18,10 +18,9 @@ from itertools import chain
 from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, spans_of
 from kshare.errors import KshareError
 from kshare.state.lease import Lease
-from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import is_failure
 from kshare.worker.handlers.order import LaneOf
-from kshare.worker.handlers.routes import Route
+from kshare.worker.host import RunningHandler
 from kshare.worker.queue.held_records import HeldBack, TopicPartition
 from kshare.worker.queue.key_lanes import KeyLanes
 from kshare.worker.records.delivery import Delivery
@@ -33,25 +32,14 @@ Item = ShareRecord | Delivery
 
 
 class WorkQueue:
-    def __init__(
-        self,
-        route: Route,
-        *,
-        max_span: int,
-        careful_from: int,
-        on_gone: Callable[[Item], None],
-        summary: SummaryLog,
-    ) -> None:
-        """`careful_from`: records that were delivered as often as this are looked at before they are processed.
-        `on_gone` is told what has lost its lock before it was its turn."""
-        self._deliver = route.deliver
-        self._careful_from = careful_from
+    def __init__(self, handler: RunningHandler, on_gone: Callable[[Item], None]) -> None:
+        """`on_gone` is told what has lost its lock before it was its turn."""
+        self._handler = handler
+        self._deliver = handler.route.deliver
         self._on_gone = on_gone
-        self._summary = summary
-        self._max_span = max_span
-        self._held: HeldBack[Delivery] = HeldBack(max_records=route.options.max_held, max_span=max_span)
-        self._copies: HeldBack[Delivery] = HeldBack(max_records=1_000_000, max_span=2**62)
-        self._lane_of = route.lane_of
+        self._held: HeldBack[Delivery] = HeldBack()
+        self._copies: HeldBack[Delivery] = HeldBack()
+        self._lane_of = handler.route.lane_of
         self._lanes: KeyLanes[Item] = KeyLanes()
         self._keys: dict[ShareRecord, Hashable] = {}
         """The lanes that records are in. The user's function isn't asked twice: it might response differently."""
@@ -62,10 +50,6 @@ class WorkQueue:
         self._may_hold_unwritten = False
         self._topic_ids: dict[TopicPartition, bytes] = {}
         """Of the records that were acquired last."""
-
-    def set_limits(self, *, max_span: int, careful_from: int) -> None:
-        self._max_span = self._held.max_span = max_span
-        self._careful_from = careful_from
 
     @property
     def has_ready(self) -> bool:
@@ -128,7 +112,7 @@ class WorkQueue:
         if spans:
             self._held.saw(where, spans[-1][1])
         records = iter(batch)
-        is_careful = batch.delivery_count >= self._careful_from
+        is_careful = batch.delivery_count >= self._handler.limits.last_safe_delivery  # looked at first
         if self._lane_of is None and not is_careful:
             self._batches.append((records, lease_of(batch)))
             return
@@ -240,7 +224,7 @@ class WorkQueue:
                 self.log_unreadable(problem)
 
     def log_unreadable(self, problem: Exception) -> None:
-        self._summary.event(logging.ERROR, "records can't be read, and were released", problem)
+        self._handler.summary.event(logging.ERROR, "records can't be read, and were released", problem)
 
     def put(self, delivery: Delivery) -> None:
         """It may be processed now."""
@@ -288,7 +272,7 @@ class WorkQueue:
 
     def over_budget(self) -> Iterator[Delivery]:
         """Take out the held records that have to go."""
-        return self._held.over_budget()
+        return self._held.over_budget(self._handler.options.max_held, self._handler.max_span)
 
     def leave(self, item: Item) -> bool:
         """It is no longer processed. Returns whether the next record of its lane is ready now.
@@ -323,7 +307,7 @@ class WorkQueue:
         going: list[Delivery] = []
         staying: list[Delivery] = []
         for delivery in self.take_ready():
-            pins_much = all_of_them or self.pinned(delivery) > self._max_span
+            pins_much = all_of_them or self.pinned(delivery) > self._handler.max_span
             (going if pins_much and may_go(delivery) else staying).append(delivery)
         self._ready.extend(staying)
         return going

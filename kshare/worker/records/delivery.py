@@ -376,6 +376,19 @@ class Deliveries(list[Delivery]):
         return [one for one in self if one.decision is None]
 
 
+def context_of(delivery: Delivery, attempts: int, due_ms: int) -> RetryContext:
+    """What a copy of its record says at least."""
+    return RetryContext(
+        topic=delivery.topic,
+        partition=delivery.partition,
+        offset=delivery.offset,
+        group=delivery.group,
+        timestamp=delivery.timestamp,
+        attempts=attempts,
+        due_ms=due_ms,
+    )
+
+
 def set_caller(delivery: Delivery, call_in_loop: Callable[[Callable[[], None]], None] | None) -> None:
     """How decisions reach the event loop, while the handler runs in another thread."""
     delivery._call_in_loop = call_in_loop

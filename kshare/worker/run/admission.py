@@ -12,52 +12,31 @@ handler is stopped: otherwise, one restart after another would use up all delive
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import anyio
 
-from kshare.engine.notifier import Notifier
-from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import exception_name
-from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Host
+from kshare.worker.host import RunningHandler
 from kshare.worker.queue.work_queue import Item, WorkQueue
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.breaker import BreakerMachine, BreakerState
-from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.rate_limit import TokenBucket
 from kshare.worker.run.slots import Slot
-from kshare.worker.watch.counts import Counts
-from kshare.worker.watch.watching import Watch
 
 
 class Admission:
     """For one handler."""
 
-    def __init__(
-        self,
-        route: Route,
-        queue: WorkQueue,
-        counts: Counts,
-        watch: Watch,
-        limits: ShareLimits,
-        summary: SummaryLog,
-        host: Host,
-        changed: Notifier,
-        clock: Callable[[], float],
-    ) -> None:
-        """`changed` is sent when a run has failed."""
-        options = route.options
+    def __init__(self, handler: RunningHandler, queue: WorkQueue) -> None:
+        options = handler.options
+        self._handler = handler
         self._queue = queue
-        self._counts = counts
-        self._watch = watch
-        self._summary = summary
-        self._clock = clock
-        self._host = host
-        self._changed = changed
+        self._counts = handler.counts
+        self._clock = handler.clock
+        self._host = handler.host
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
-        self._limits = limits
         self._paused_until = 0.0
         self.hands_back = False
         """Whether the pause is so long that what pins too much of the in-flight window is handed back."""
@@ -113,7 +92,7 @@ class Admission:
 
     def must_be_tried(self, delivery_count: int) -> bool:
         """Whether it mustn't be given back untried: it hasn't enough deliveries left."""
-        return not self._limits.may_be_released(delivery_count)
+        return not self._handler.limits.may_be_released(delivery_count)
 
     @property
     def _has_work(self) -> bool:
@@ -131,7 +110,7 @@ class Admission:
             self._paused_until = min(self._paused_until, self._clock())
             return
         self._paused_until = max(self._paused_until, self._clock() + seconds)
-        self.hands_back |= seconds >= self._limits.lock_s
+        self.hands_back |= seconds >= self._handler.limits.lock_s
         self._host.on_admission()
 
     def end_pause(self, now: float) -> None:
@@ -187,7 +166,7 @@ class Admission:
 
         What is tried only because the worker ends may fail for the reason that has stopped the handler.
         """
-        self._changed.send()
+        self._handler.changed.send()
         if delivery.is_at_end:
             return False
         if self._breaker is None:
@@ -263,8 +242,8 @@ class Admission:
 
         Both are one kind of line, so the last one that is logged says what it is now.
         """
-        self._watch.breaker(state)
-        self._summary.event(logging.WARNING, "the circuit breaker has changed", what)
+        self._handler.watch.breaker(state)
+        self._handler.summary.event(logging.WARNING, "the circuit breaker has changed", what)
         self._host.on_admission()
 
     def on_end(self) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import anyio
 
 from kshare.wording import counted
 from kshare.worker.functions.concurrently import for_each
-from kshare.worker.host import Host
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.run.pipeline import Pipeline
 from kshare.worker.run.settling_tasks import SettlingTasks
@@ -30,23 +28,20 @@ class Draining:
 
     def __init__(
         self,
-        name: str,
         pipeline: Pipeline,
         slots: Slots,
         watch: SlotWatch,
         elsewhere: SettlingTasks,
-        host: Host,
         drain_timeout: float,
-        clock: Callable[[], float],
     ) -> None:
-        self._name = name
+        self._handler = pipeline.handler
+        self._host = pipeline.handler.host
+        self._clock = pipeline.handler.clock
         self._pipeline = pipeline
         self._slots = slots
         self._watch = watch
         self._elsewhere = elsewhere
-        self._host = host
         self._drain_timeout = drain_timeout
-        self._clock = clock
         self._waiting: list[Delivery] = []
         """What the queue had at the deadline, to be handed back."""
         self._is_abandoned = False
@@ -107,7 +102,7 @@ class Draining:
             while not self._host.is_idle():
                 if self._clock() >= half:
                     self._watch.cancel_blocking(self._drain_timeout)
-                changed = self._pipeline.changed.next()
+                changed = self._handler.changed.next()
                 self._host.wake()
                 with anyio.move_on_after(_LOOK_AGAIN_S):
                     await changed.wait()
@@ -140,7 +135,7 @@ class Draining:
             log.warning(
                 "handler %s: stopped before its calls had ended (%s): %s cancelled, and the records released, which "
                 "costs each a delivery; plain functions can't be cancelled, and their results don't count",
-                self._name,
+                self._handler.route.name,
                 reason,
                 counted(calls, "call"),
             )

@@ -15,7 +15,6 @@ from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.worker.functions.concurrently import for_each
-from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.run.pipeline import Pipeline
 from kshare.worker.run.slots import Slots
 
@@ -23,26 +22,19 @@ _POLL_S = 0.02
 
 
 class EarlyRelease:
-    """For one handler. `consumers` are all that it has at the moment."""
+    """`consumers` are all that the handler has at the moment."""
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        limits: ShareLimits,
-        slots: Slots,
-        consumers: Callable[[], Sequence[ShareConsumer]],
-        *,
-        clock: Callable[[], float],
+        self, pipeline: Pipeline, slots: Slots, consumers: Callable[[], Sequence[ShareConsumer]]
     ) -> None:
+        self._handler = pipeline.handler
         self._pipeline = pipeline
-        self._limits = limits
         self._slots = slots
         self._consumers = consumers
-        self._clock = clock
 
     def look(self, now: float, tasks: TaskGroup) -> None:
         """Begin if anything waits that won't get its turn before its lock expires."""
-        admission, give_back_s = self._pipeline.admission, self._limits.give_back_s
+        admission, give_back_s = self._pipeline.admission, self._handler.limits.give_back_s
         if not admission.is_held_up and self._pipeline.queue.has_waiting(now + give_back_s):
             admission.hold_up()
             tasks.start_soon(self._give_back, now + give_back_s / 2)
@@ -51,12 +43,12 @@ class EarlyRelease:
         """Handlers may finish as long as there is time. What is cancelled then has used up a delivery."""
         await self._slots_idle(until)
         self._slots.cancel_handlers()  # not what is being settled: that would be done twice
-        await self._slots_idle(until + self._limits.give_back_s / 4)
+        await self._slots_idle(until + self._handler.limits.give_back_s / 4)
         executor = self._pipeline.executor
         waiting = [*self._pipeline.queue.take_all()]
         # Only a copy remembers its attempts.
         moved = [
-            (delivery, max(0.0, due_at - self._clock()))
+            (delivery, max(0.0, due_at - self._handler.clock()))
             for delivery, due_at in waiting
             if delivery.context is None and delivery.attempt > 1 and executor.has_retry_topic(delivery)
         ]
@@ -64,9 +56,10 @@ class EarlyRelease:
         async with anyio.create_task_group() as tasks:
             for consumer in self._consumers():
                 tasks.start_soon(source_of(consumer).restart_sessions)
-        self._pipeline.summary.event(
+        lock_s = self._handler.limits.lock_s
+        self._handler.summary.event(
             logging.WARNING,
-            f"gave records back, because they can't all be processed within their lock ({self._limits.lock_s:g} s, and "
+            f"gave records back, because they can't all be processed within their lock ({lock_s:g} s, and "
             "these brokers can't renew it): produce smaller batches (batch.size), or raise "
             "share.record.lock.duration.ms or the concurrency",
             f"{len(waiting):,} records",
@@ -74,5 +67,5 @@ class EarlyRelease:
         self._pipeline.admission.go_on()
 
     async def _slots_idle(self, until: float) -> None:
-        while self._slots.busy and self._clock() < until:  # noqa: ASYNC110  not for long
+        while self._slots.busy and self._handler.clock() < until:  # noqa: ASYNC110  not for long
             await anyio.sleep(_POLL_S)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from kshare.summary_log import SummaryLog
 from kshare.surroundings import new_random
 from kshare.worker.functions.user_functions import exception_name, is_failure, message_of, require_ended
 from kshare.worker.handlers.payloads import PayloadError
-from kshare.worker.handlers.routes import Route
+from kshare.worker.host import RunningHandler
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.retry import Exponential
 from kshare.worker.run.admission import Admission
-from kshare.worker.watch.counts import Counts
 from kshare.worker.watch.log_context import log_fields
 
 log = logging.getLogger("kshare.worker")
@@ -22,27 +20,18 @@ log = logging.getLogger("kshare.worker")
 class HandlerFailures:
     """For one handler."""
 
-    def __init__(self, route: Route, admission: Admission, counts: Counts, summary: SummaryLog) -> None:
-        self._route = route
+    def __init__(self, handler: RunningHandler, admission: Admission) -> None:
+        self._handler = handler
+        self._route = handler.route
         self._admission = admission
-        self._counts = counts
-        self._summary = summary
+        self._summary = handler.summary
         self._random = new_random()
 
     def note(self, delivery: Delivery, error: Exception, facts: Facts, *, is_told: bool) -> None:
         """Count and log the failure, and add what follows from it to the facts. `is_told`: `on_error` was called."""
-        self._counts.failed += 1
-        self._summary.records(
-            logging.WARNING,
-            f"failed with {exception_name(error)}",
-            delivery.topic,
-            delivery.partition,
-            1,
-            delivery.offset,
-            delivery.offset,
-            message_of(error),
-            log_fields(delivery),
-        )
+        self._handler.counts.failed += 1
+        cause = f"failed with {exception_name(error)}"
+        self._handler.log_record(logging.WARNING, cause, delivery, message_of(error))
         fields = {"group": delivery.group, "handler": self._route.name, **log_fields(delivery)}
         log.debug("handler %s failed for %r", self._route.name, delivery, exc_info=error, extra=fields)
         if not is_told:

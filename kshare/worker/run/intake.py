@@ -6,17 +6,12 @@ handler depends on is down, or the worker ends soon, the others haven't lost a d
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.engine.notifier import Notifier
 from kshare.worker.functions.concurrently import for_each
-from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Host
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.run.pipeline import Pipeline
 from kshare.worker.run.slots import Slots
 
@@ -28,29 +23,19 @@ _MOST_STEPS = 20
 
 
 class Intake:
-    """For one handler. Send `wants` when it should look whether more records are needed."""
+    """Send `wants` when it should look whether more records are needed."""
 
-    def __init__(
-        self,
-        route: Route,
-        pipeline: Pipeline,
-        limits: ShareLimits,
-        consumer: ShareConsumer,
-        slots: Slots,
-        host: Host,
-        clock: Callable[[], float],
-        wants: Notifier,
-    ) -> None:
-        self._route = route
+    def __init__(self, pipeline: Pipeline, consumer: ShareConsumer, slots: Slots, wants: Notifier) -> None:
+        self._handler = pipeline.handler
+        self._route = pipeline.handler.route
+        self._host = pipeline.handler.host
+        self._clock = pipeline.handler.clock
         self._pipeline = pipeline
         self._queue = pipeline.queue
         self._admission = pipeline.admission
-        self._limits = limits
         self._consumer = consumer
         self._slots = slots
-        self._clock = clock
         self._wants = wants
-        self._host = host
         self._wants_fresh = False
         """While the breaker is open: a record is to be acquired, to probe with."""
         self._first_at: float | None = None
@@ -73,7 +58,10 @@ class Intake:
             batch = await self._consumer.next_batch()
             if self._first_at is None:
                 self._first_at = self._clock()
-            if self._route.options.tiers is None or batch.delivery_count < self._limits.last_safe_delivery:
+            if (
+                self._route.options.tiers is None
+                or batch.delivery_count < self._handler.limits.last_safe_delivery
+            ):
                 self._queue.take_in(batch)
             else:
                 self._move_away([self._route.deliver(record) for record in self._queue.read(batch)], tasks)
@@ -108,16 +96,12 @@ class Intake:
         """If more records can't be processed now than there is room for: the consumer waits for that. After a start,
         there is more room each time."""
         is_full = self._queue.unavailable > self._allowed_for
-        if (
-            (is_full or not self._pipeline.counts.done)
-            and self._admission.may_start
-            and not self._wants_fresh
-        ):
+        if (is_full or not self._handler.counts.done) and self._admission.may_start and not self._wants_fresh:
             self._adjust()
 
     def _adjust(self) -> None:
         """Let the consumer hold what is being processed, what is held back, and as much again as is done shortly."""
-        now, done = self._clock(), self._pipeline.counts.done
+        now, done = self._clock(), self._handler.counts.done
         at, before = self._counted
         if now - at >= _HORIZON_S:
             self._rate = (done - before) / (now - at)

@@ -17,12 +17,10 @@ from anyio.lowlevel import checkpoint
 from kshare.client.record import lost_spans_of
 from kshare.errors import AcknowledgeError, InProgress, KshareError
 from kshare.options.checks import is_number
-from kshare.summary_log import SummaryLog
 from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.functions.concurrently import for_each
 from kshare.worker.functions.user_functions import as_failure, is_failure, require_ended
-from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Host
+from kshare.worker.host import RunningHandler
 from kshare.worker.queue.work_queue import Item, WorkQueue
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.records.results import BatchResults, Result
@@ -35,10 +33,8 @@ from kshare.worker.run.calling import Caller
 from kshare.worker.run.failures import HandlerFailures
 from kshare.worker.run.slots import ScopeLeft, Slot
 from kshare.worker.settle.executor import Executor, is_open
-from kshare.worker.settle.long_runs import LongRuns, until_moved
-from kshare.worker.settle.moved_runs import MovedRuns
+from kshare.worker.settle.moved_runs import MovedRuns, until_moved
 from kshare.worker.settle.outbound import Publisher
-from kshare.worker.watch.counts import Counts
 
 
 class Processing:
@@ -46,34 +42,28 @@ class Processing:
 
     def __init__(
         self,
-        route: Route,
+        handler: RunningHandler,
         caller: Caller,
         queue: WorkQueue,
         executor: Executor,
-        failures: HandlerFailures,
         admission: Admission,
         publisher: Publisher,
-        host: Host,
         runs: MovedRuns | None,
-        long_runs: LongRuns | None,
-        counts: Counts,
-        summary: SummaryLog,
     ) -> None:
-        self._route = route
-        self._lane_of = route.lane_of
-        self._only = route.options.only
-        self._rules_of_new = tables.rules_of_new_records(route.options)
+        self._route = handler.route
+        self._lane_of = handler.route.lane_of
+        self._only = handler.options.only
+        self._rules_of_new = tables.rules_of_new_records(handler.options)
         self._caller = caller
         self._queue = queue
         self._executor = executor
-        self._failures = failures
+        self._failures = HandlerFailures(handler, admission)
         self._admission = admission
         self._publisher = publisher
-        self._host = host
+        self._host = handler.host
         self._runs = runs
-        self._long_runs = long_runs
-        self._counts = counts
-        self._summary = summary
+        self._counts = handler.counts
+        self._summary = handler.summary
 
     # --- single records
 
@@ -414,9 +404,7 @@ class Processing:
         self.leave_lane(delivery)
 
     async def _finish(self, delivery: Delivery) -> None:
-        if self._long_runs is not None:
-            self._long_runs.stop_copying(delivery)
-        if self._runs is not None and delivery.moved_to is not None:
+        if self._runs is not None:
             await self._runs.finish(delivery)
 
     def leave_lane(self, item: Item) -> None:

@@ -8,9 +8,10 @@ slot_work    what a slot does                   draining   how it ends
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -20,10 +21,9 @@ from kshare.client.record import ShareRecord
 from kshare.engine.notifier import Notifier
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
-from kshare.surroundings import wall_time
 from kshare.worker.handlers.options import LONGEST_LEASE_S
 from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Clocks
+from kshare.worker.host import RunningHandler
 from kshare.worker.queue.held_records import TopicPartition
 from kshare.worker.queue.work_queue import WorkQueue
 from kshare.worker.rules.adaptive import Adaptive, AdaptiveLimit
@@ -41,7 +41,7 @@ from kshare.worker.run.slot_work import SlotWork
 from kshare.worker.run.slots import Slots
 from kshare.worker.run.windows import GroupWindow, Reach
 from kshare.worker.settle.outbound import Publisher
-from kshare.worker.settle.refusals import Refusals
+from kshare.worker.settle.refusals import note_refusals
 from kshare.worker.settle.retry_group import retry_group
 from kshare.worker.watch.counts import Counts
 from kshare.worker.watch.health import HandlerHealth, Progress, handler_state
@@ -60,35 +60,43 @@ _FRESH_S = 0.3
 """How long a probe waits for a record that hasn't failed yet."""
 
 
+class RunOptions(NamedTuple):
+    """What all handlers of a run of a worker have in common."""
+
+    bootstrap_servers: str | Iterable[str] | None
+    connection: Mapping[str, Any]
+    drain_timeout: float
+    wall_clock: Callable[[], float]
+    observers: Sequence[WorkerObserver]
+
+
 class HandlerRunner:
     """`run` it in a task of the loop that created it; `stop` lets it end."""
 
     def __init__(
         self,
         route: Route,
-        connection: dict[str, Any],
+        run_options: RunOptions,
         publisher: Publisher,
         limits: ShareLimits,
-        *,
         look_for_limits: Callable[[], Awaitable[None]],
-        drain_timeout: float = 30.0,
-        wall_clock: Callable[[], float] = wall_time,
-        observers: Sequence[WorkerObserver] = (),
     ) -> None:
-        """`look_for_limits` brings `limits` up to date. `wall_clock`: the time of day, in seconds since 1970.
-
-        Copies are due at a time of day.
-        """
+        """`look_for_limits` brings `limits` up to date."""
         self.route = route
         self._options = options = route.options
+        self._run_options = run_options
         self._limits = limits
         self._look_for_limits = look_for_limits
-        self._connection = connection
-        self._drain_timeout = drain_timeout
-        self._clocks = Clocks(loop_clock(), wall_clock)
-        self._clock = self._clocks.loop
-        self._pipeline = Pipeline(route, publisher, limits, self, self._clocks, observers)
-        self._refusals = Refusals(self._pipeline.counts, self._pipeline.summary)
+        self._clock = loop_clock()
+        self._handler = RunningHandler(
+            route,
+            limits,
+            self,
+            clock=self._clock,
+            wall_clock=run_options.wall_clock,
+            observers=run_options.observers,
+        )
+        self._pipeline = Pipeline(self._handler, publisher)
         self._queue = self._pipeline.queue
         self._admission = self._pipeline.admission
         self._copy_consumers: list[ShareConsumer | None] = [None for _ in route.retry_topics()]
@@ -144,39 +152,15 @@ class HandlerRunner:
     def _start(self, tasks: TaskGroup) -> None:
         name = self.route.name
         self._pipeline.keep_calls.tasks = tasks
-        work = self._work = SlotWork(
-            self.route,
-            self._pipeline,
-            self,
-            clock=self._clock,
-            wants=self._wants,
-        )
+        work = self._work = SlotWork(self._pipeline, self._wants)
         self._slots = Slots(tasks, self._options.most_at_once, work.run)
-        self._elsewhere = SettlingTasks(name, self._pipeline, tasks)
-        self._watch = SlotWatch(self._pipeline, self._slots, self.route, self._elsewhere, self._clock)
+        self._elsewhere = SettlingTasks(self._pipeline, tasks)
+        self._watch = SlotWatch(self._pipeline, self._slots, self._elsewhere)
         self._draining = Draining(
-            name,
-            self._pipeline,
-            self._slots,
-            self._watch,
-            self._elsewhere,
-            self,
-            drain_timeout=self._drain_timeout,
-            clock=self._clock,
+            self._pipeline, self._slots, self._watch, self._elsewhere, self._run_options.drain_timeout
         )
-        self._intake = Intake(
-            self.route,
-            self._pipeline,
-            self._limits,
-            self._consumer,
-            self._slots,
-            self,
-            clock=self._clock,
-            wants=self._wants,
-        )
-        self._giving_back = EarlyRelease(
-            self._pipeline, self._limits, self._slots, lambda: self._consumers, clock=self._clock
-        )
+        self._intake = Intake(self._pipeline, self._consumer, self._slots, self._wants)
+        self._giving_back = EarlyRelease(self._pipeline, self._slots, lambda: self._consumers)
         tasks.start_soon(self._intake.run, tasks, name=f"kshare worker: feed {name}")
         tasks.start_soon(self._look_after, tasks, name=f"kshare worker: look after {name}")
         for number in range(len(self.route.retry_topics())):
@@ -190,11 +174,10 @@ class HandlerRunner:
             consumer.subscribe(self.route.retry_topics()[number])  # they may have changed meanwhile
             if self.is_stopping:
                 consumer.pause()
-            intake = RetryIntake(self.route, self._pipeline, self._limits, consumer, self._clocks)
             check_leases = source_of(consumer).check_leases
             self._lease_checks.append(check_leases)
             try:
-                await intake.run(tasks)
+                await RetryIntake(self._pipeline, consumer).run(tasks)
             finally:  # before it is closed
                 self._copy_consumers[number] = None
                 self._lease_checks.remove(check_leases)
@@ -219,7 +202,6 @@ class HandlerRunner:
 
     def on_limits(self) -> None:
         """The limits of its group have changed."""
-        self._pipeline.on_limits()
         source_of(self._consumer).set_delivery_limit(self._limits.deliveries)
 
     @property
@@ -229,7 +211,7 @@ class HandlerRunner:
     def pinned(self) -> dict[TopicPartition, int]:
         """The first offset in each partition of its topics that is held, or whose run could be moved."""
         found = self._queue.first_held()
-        if self._pipeline.long_runs is not None:
+        if self._options.move_runs:
             for delivery in [
                 slot.delivery
                 for slot in self._slots.all
@@ -249,19 +231,19 @@ class HandlerRunner:
             is_idle=is_idle and self._slots.busy < self._slots.most,
         ).items():
             self._queue.saw(where, last)
-        self._pipeline.changed.send()
+        self._handler.changed.send()
 
     def pause(self, seconds: float) -> None:
         """Acquire and start nothing for some time."""
         if self._has_ended:
             return
-        summary = self._pipeline.summary
+        summary = self._handler.summary
         if seconds:
             summary.event(logging.INFO, "paused", f"for {seconds:g} s")
         else:
             summary.event(logging.INFO, "not paused any more")
         self._admission.pause(seconds)
-        self._pipeline.changed.send()
+        self._handler.changed.send()
 
     def give_way_to(self, others: Sequence[HandlerRunner]) -> None:
         """Tell it the handlers with a higher priority."""
@@ -287,7 +269,7 @@ class HandlerRunner:
 
     @property
     def counts(self) -> Counts:
-        return self._pipeline.counts
+        return self._handler.counts
 
     @property
     def queue(self) -> WorkQueue:
@@ -339,13 +321,14 @@ class HandlerRunner:
 
     def _new_consumer(self, group: str, topics: tuple[str, ...], records: int) -> ShareConsumer:
         return ShareConsumer(
+            self._run_options.bootstrap_servers,
             group=group,
             topics=topics,
             acknowledgement="explicit",
             max_records=records,
             max_lease_seconds=LONGEST_LEASE_S,
-            on_settled=self._refusals.on_settled,
-            **self._connection,
+            on_settled=partial(note_refusals, self._handler),
+            **self._run_options.connection,
         )
 
     def _require_locks_that_last(self, consumer: ShareConsumer) -> None:
@@ -416,7 +399,7 @@ class HandlerRunner:
         else:
             self._consumer.resume()
         self._wants.send()
-        self._pipeline.changed.send()
+        self._handler.changed.send()
         self.wake()
 
     def wake(self) -> None:
@@ -449,13 +432,13 @@ class HandlerRunner:
         """Bring back what is due, cancel what has no lock or takes too long, and keep to the budget."""
         pipeline, queue = self._pipeline, self._queue
         while True:
-            changed = pipeline.changed.next()
+            changed = self._handler.changed.next()
             now = self._clock()
             self._admission.end_pause(now)
             if self._adaptive is not None:
                 self._adaptive.observe(now, self.counts.done, self.counts.failed, self._slots.busy)
                 self._slots.most = self._adaptive.limit
-            self._progress.note(self.counts, self._clocks.wall())
+            self._progress.note(self.counts, self._handler.wall_clock())
             queue.bring_due(now)
             self.wake()
             self._watch.look()
@@ -472,7 +455,7 @@ class HandlerRunner:
                 for delivery in going:
                     self._elsewhere.settle(pipeline.executor.hand_back, delivery)
             self._intake.make_room()
-            pipeline.summary.log_due()
+            self._handler.summary.log_due()
             self._wants.send()
             with anyio.move_on_after(self._quiet_s(self._clock())):
                 await changed.wait()
@@ -486,9 +469,9 @@ class HandlerRunner:
 
     async def _move_long_runs(self, tasks: TaskGroup) -> None:
         """Move what pins too much, while its handler continues."""
-        long_runs = self._pipeline.long_runs
-        if long_runs is None or not self._consumer.can_renew:
+        runs = self._pipeline.runs
+        if runs is None or not (self._options.move_runs and self._consumer.can_renew):
             return
         for slot in self._slots.calls:  # in no other slot: what is just becoming a copy would become two
-            if slot.delivery is not None and long_runs.is_in_the_way(slot.delivery):
-                await long_runs.start_moving(slot.delivery, tasks)
+            if slot.delivery is not None and runs.is_in_the_way(slot.delivery):
+                await runs.start_moving(slot.delivery, tasks)

@@ -11,20 +11,16 @@ from kshare.worker.run.pipeline import Pipeline
 
 
 class SettlingTasks:
-    """For one handler."""
-
-    def __init__(self, name: str, pipeline: Pipeline, tasks: TaskGroup) -> None:
+    def __init__(self, pipeline: Pipeline, tasks: TaskGroup) -> None:
         self.count = 0
         """How many are being settled."""
-        self._name = name
         self._pipeline = pipeline
         self._tasks = tasks
 
     def settle(self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery) -> None:
         self.count += 1
-        self._tasks.start_soon(
-            self._work, settle, delivery, name=f"kshare worker: settle a record of {self._name}"
-        )
+        name = f"kshare worker: settle a record of {self._pipeline.handler.route.name}"
+        self._tasks.start_soon(self._work, settle, delivery, name=name)
 
     async def _work(self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery) -> None:
         try:
@@ -33,4 +29,4 @@ class SettlingTasks:
             self.count -= 1
         self._pipeline.processing.leave_lane(delivery)
         if self._pipeline.admission.hands_back:
-            self._pipeline.changed.send()  # the next record of its key may be handed back, too
+            self._pipeline.handler.changed.send()  # the next record of its key may be handed back, too

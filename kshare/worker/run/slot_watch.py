@@ -6,10 +6,8 @@ Decides when a call has had its time. What becomes of its records is decided by 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from kshare.client.record import lost_spans_of
-from kshare.worker.handlers.routes import Route
 from kshare.worker.queue.work_queue import Item, record_of
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.run.pipeline import Pipeline
@@ -24,26 +22,16 @@ _SETTLE_S = 60.0
 
 
 class SlotWatch:
-    """For one handler."""
-
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        slots: Slots,
-        route: Route,
-        elsewhere: SettlingTasks,
-        clock: Callable[[], float],
-    ) -> None:
+    def __init__(self, pipeline: Pipeline, slots: Slots, elsewhere: SettlingTasks) -> None:
         """What is given up is settled `elsewhere`."""
+        self._handler = pipeline.handler
         self._pipeline = pipeline
         self._slots = slots
-        self._route = route
-        self._time_limit = route.options.time_limit
-        self._clock = clock
+        self._clock = pipeline.handler.clock
         self._elsewhere = elsewhere
 
     def look(self) -> None:
-        now, counts = self._clock(), self._pipeline.counts
+        now, counts = self._clock(), self._handler.counts
         for slot in self._slots.all:
             current = slot.current
             if slot.is_waiting or not slot.is_as_seen:
@@ -63,13 +51,13 @@ class SlotWatch:
 
     def _cancel_slow(self, slot: Slot) -> None:
         limit = self._limit_of(slot)
-        self._pipeline.summary.event(
+        self._handler.summary.event(
             logging.WARNING,
             f"settling records took longer than {limit:g} s, and was cancelled"
             if slot.is_settling
             else f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
             slot.told,
-            log_fields(self._route.delivery_of(slot.item)) if slot.item is not None else None,
+            log_fields(self._handler.route.delivery_of(slot.item)) if slot.item is not None else None,
         )
         if not slot.is_settling:
             self._pipeline.admission.on_timed_out(slot, self._deliveries_of(slot))
@@ -88,7 +76,7 @@ class SlotWatch:
             )
             waiting = max(behind, for_all)
             if deliveries and waiting and now - slot.seen_at >= drain_timeout / 2 / (waiting + 1):
-                self._pipeline.summary.event(
+                self._handler.summary.event(
                     logging.WARNING,
                     "handlers were cancelled before drain_timeout, because records that wait for them have too few "
                     "deliveries left to be given back untried",
@@ -121,7 +109,7 @@ class SlotWatch:
         return len(slots.all) >= slots.most and all(slot.is_given_up for slot in slots.all)
 
     def log_stuck(self, slot: Slot, delivery: Delivery) -> None:
-        self._pipeline.summary.event(
+        self._handler.summary.event(
             logging.ERROR,
             "functions go on although they were cancelled, so their records are given back: until they end, they "
             "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
@@ -131,7 +119,8 @@ class SlotWatch:
 
     def _limit_of(self, slot: Slot) -> float:
         """How long it may go on with what it is doing. Writes end before that."""
-        return max(self._time_limit, _SETTLE_S) if slot.is_settling else self._time_limit
+        time_limit = self._handler.options.time_limit
+        return max(time_limit, _SETTLE_S) if slot.is_settling else time_limit
 
     def _deliveries_of(self, slot: Slot) -> list[Delivery]:
         return self._pipeline.processing.deliveries_of(slot)

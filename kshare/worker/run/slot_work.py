@@ -7,7 +7,6 @@ through `processing`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 
 import anyio
@@ -17,8 +16,6 @@ import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.record import BatchIterator
 from kshare.engine.notifier import Notifier
 from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
-from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Host
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.tables import are_called_directly
 from kshare.worker.run.pipeline import Pipeline
@@ -31,32 +28,24 @@ _SLICE_MS = 5
 
 
 class SlotWork:
-    """For one handler; `run` is the work of `slots`.
+    """`run` is the work of `slots`. `wants` is sent when a batch is used up."""
 
-    `wants` is sent when a batch is used up.
-    """
-
-    def __init__(
-        self,
-        route: Route,
-        pipeline: Pipeline,
-        host: Host,
-        clock: Callable[[], float],
-        wants: Notifier,
-    ) -> None:
-        self._route = route
-        self._options = options = route.options
+    def __init__(self, pipeline: Pipeline, wants: Notifier) -> None:
+        handler = pipeline.handler
+        self._route = handler.route
+        self._options = handler.options
         self._pipeline = pipeline
         self._queue = pipeline.queue
         self._admission = pipeline.admission
         self._processing = pipeline.processing
-        self._counts = pipeline.counts
-        self._clock = clock
+        self._counts = handler.counts
+        self._clock = handler.clock
+        self._changed = handler.changed
         self._wants = wants
-        self._host = host
-        self._check_leases = host.check_leases
-        self._is_plain = pipeline.caller.is_plain and are_called_directly(options)
-        self._work = self._batches if route.is_batch else self._records
+        self._host = handler.host
+        self._check_leases = handler.host.check_leases
+        self._is_plain = pipeline.caller.is_plain and are_called_directly(handler.options)
+        self._work = self._batches if handler.route.is_batch else self._records
         self._collector: anyio.Event | None = None
         """While a slot collects a batch: sent when there are more records."""
         self._running: TimeSlice | None = None
@@ -123,7 +112,7 @@ class SlotWork:
                 continue
             item = queue.next() if admission.is_unrestricted else await admission.next()
             if item is None:
-                self._pipeline.changed.send()
+                self._changed.send()
                 await slots.sleep(slot)
                 self._check_leases()
                 until = coarse_clock.coarse_ms() + _SLICE_MS
@@ -196,7 +185,7 @@ class SlotWork:
                 self._admission.on_end()
             else:
                 slot.clear()
-                self._pipeline.changed.send()
+                self._changed.send()
                 await slots.sleep(slot)
 
     async def _collect(self, slot: Slot) -> bool:

@@ -17,7 +17,6 @@ import anyio
 from kshare.errors import AcknowledgeError, BrokerError, KshareError
 from kshare.producer.records import NewRecord
 from kshare.protocol.error_codes import ErrorCode
-from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import (
     exception_name,
     is_failure,
@@ -26,9 +25,8 @@ from kshare.worker.functions.user_functions import (
     shortened,
 )
 from kshare.worker.handlers.options import DeadLetterFunction
-from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Clocks
-from kshare.worker.records.delivery import Delivery
+from kshare.worker.host import RunningHandler
+from kshare.worker.records.delivery import Delivery, context_of
 from kshare.worker.records.headers import (
     Header,
     RetryContext,
@@ -37,10 +35,8 @@ from kshare.worker.records.headers import (
     truncation_header,
 )
 from kshare.worker.rules.decision import Decision, RecordOutcome
-from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.settle.bounded_writes import BoundedWrites
 from kshare.worker.settle.keep_calls import KeepCalls
-from kshare.worker.watch.log_context import log_fields
 
 log = logging.getLogger("kshare.worker")
 
@@ -62,31 +58,20 @@ class Written(Enum):
 class Copies:
     """For one handler."""
 
-    def __init__(
-        self,
-        route: Route,
-        writes: BoundedWrites,
-        keep_calls: KeepCalls,
-        limits: ShareLimits,
-        summary: SummaryLog,
-        clocks: Clocks,
-    ) -> None:
-        self.tiers = route.options.tiers
+    def __init__(self, handler: RunningHandler, writes: BoundedWrites, keep_calls: KeepCalls) -> None:
+        self._handler = handler
+        self._tiers = handler.options.tiers
+        self._dead_letters = handler.options.dead_letters
+        self._oversized = handler.options.oversized_dead_letters
         self._writes = writes
         self._keep_calls = keep_calls
-        self._limits = limits
-        self._handler = route.name
-        self._dead_letters = route.options.dead_letters
-        self._oversized = route.options.oversized_dead_letters
-        self._log = summary
-        self._wall_clock = clocks.wall
 
     async def move_to_retry_topic(self, delivery: Delivery, decision: Decision) -> Written:
         if decision.is_again:
             return await self._write_again(delivery)
-        assert self.tiers is not None, "the rules have looked"
-        topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(decision.delay))
-        due_ms = self._now_ms() + round(decision.delay * 1000)
+        assert self._tiers is not None, "the rules have looked"
+        topic = self._tiers.topic(delivery.topic, self._tiers.tier_for(decision.delay))
+        due_ms = self._handler.now_ms() + round(decision.delay * 1000)
         context = self._context(delivery, due_ms, counts=decision.counts, error=decision.error)
         if decision.apart:
             context = replace(context, apart=decision.apart, unfinished=delivery.unfinished + 1)
@@ -99,7 +84,7 @@ class Copies:
             cause = f"records are too large for topic {topic} (raise its max.message.bytes)"
             if delivery.moved_to is None:
                 cause += "; they are held here until their next attempt"
-            self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))
+            self._handler.log(logging.WARNING, cause, delivery)
         return written
 
     async def _write_again(self, delivery: Delivery) -> Written:
@@ -126,7 +111,7 @@ class Copies:
         context = self._context(delivery, 0, counts=decision.counts, error=error)
         headers = [
             *delivery.headers,
-            *dead_letter_headers(context, delivery.delivery_count, message, error, self._handler),
+            *dead_letter_headers(context, delivery.delivery_count, message, error, self._handler.route.name),
         ]
         with anyio.CancelScope(shield=True):
             written = await self._write(self._dead_letters, delivery, headers)
@@ -140,20 +125,19 @@ class Copies:
     def _settle_dead(self, delivery: Delivery) -> None:
         """Its dead letter is written."""
         # If brokers write dead letters for the group, rejecting would make a second one.
-        would_be_two = self._limits.writes_dead_letters
+        would_be_two = self._handler.limits.writes_dead_letters
         self._settle(delivery.record.accept if would_be_two else delivery.record.reject, delivery)
 
     async def _settle_oversized(
         self, topic: str, delivery: Delivery, headers: list[Header]
     ) -> RecordOutcome | None:
         """The topic doesn't take the dead letter: do what the user has chosen. Returns None if nothing was settled."""
-        fields = log_fields(delivery)
         if self._oversized == "reject":
             cause = (
                 f"rejected without a dead letter, because they are too large for topic {topic} "
                 '(oversized_dead_letters="reject")'
             )
-            self._log.event(logging.ERROR, cause, repr(delivery), fields)
+            self._handler.log(logging.ERROR, cause, delivery)
             self._settle(delivery.record.reject, delivery)
             return RecordOutcome.REJECTED
         size = len(delivery.value or b"") if self._oversized == "truncate" else 0
@@ -163,7 +147,7 @@ class Copies:
             written = await self._write(topic, delivery, headers, longest=size)
             if written is Written.YES:
                 cause = f"dead letters were cut, because they are too large for topic {topic}"
-                self._log.event(logging.WARNING, cause, repr(delivery), fields)
+                self._handler.log(logging.WARNING, cause, delivery)
                 self._settle_dead(delivery)
                 return RecordOutcome.DEAD_LETTER
             if written is Written.NO:
@@ -172,7 +156,7 @@ class Copies:
             f"dead letters are too large for topic {topic}, and their records are held: raise its max.message.bytes, "
             'or set oversized_dead_letters to "reject" or "truncate"'
         )
-        self._log.event(logging.ERROR, cause, repr(delivery), fields)
+        self._handler.log(logging.ERROR, cause, delivery)
         return None
 
     async def _hand_over(self, keep: DeadLetterFunction, delivery: Delivery, message: str) -> bool:
@@ -187,28 +171,18 @@ class Copies:
             cause = (
                 f"records couldn't be kept by dead_letters ({exception_name(problem)}); this is tried again"
             )
-            detail = f"{delivery!r}: {message_of(problem)}"
-            self._log.event(logging.ERROR, cause, detail, log_fields(delivery))
+            self._handler.log(logging.ERROR, cause, delivery, message_of(problem))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
         self._settle(delivery.record.reject, delivery)
         return True
 
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
-
     def _context(
         self, delivery: Delivery, due_ms: int, *, counts: bool, error: BaseException | None
     ) -> RetryContext:
-        return RetryContext(
-            topic=delivery.topic,
-            partition=delivery.partition,
-            offset=delivery.offset,
-            group=delivery.group,
-            timestamp=delivery.timestamp,
-            attempts=delivery.attempt if counts else delivery.attempt - 1,
+        return replace(
+            context_of(delivery, delivery.attempt if counts else delivery.attempt - 1, due_ms),
             unfinished=delivery.unfinished,
-            due_ms=due_ms,
             error=exception_name(error) if error is not None else "",
         )
 
@@ -225,13 +199,13 @@ class Copies:
         value = delivery.value if longest is None else (delivery.value or b"")[:longest]
         try:
             await self._writes.publish(
-                topic, NewRecord(value, delivery.key, headers, self._now_ms()), partition
+                topic, NewRecord(value, delivery.key, headers, self._handler.now_ms()), partition
             )
         except KshareError as problem:
             if isinstance(problem, BrokerError) and problem.code in _TOO_LARGE:
                 return Written.TOO_LARGE
             cause = f"records can't be copied to topic {topic}; this is tried again"
-            self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}", log_fields(delivery))
+            self._handler.log(logging.WARNING, cause, delivery, problem)
             return Written.NO
         return Written.YES
 
@@ -242,4 +216,4 @@ class Copies:
             act()
         except AcknowledgeError:
             cause = "records lost their locks after they had been copied: they will be delivered again"
-            self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))
+            self._handler.log(logging.WARNING, cause, delivery)

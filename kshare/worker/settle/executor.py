@@ -9,51 +9,30 @@ import logging
 from contextlib import suppress
 
 from kshare.errors import AcknowledgeError, KshareError
-from kshare.summary_log import SummaryLog
 from kshare.surroundings import new_random
 from kshare.worker.functions.user_functions import shortened
-from kshare.worker.handlers.options import HandlerOptions
-from kshare.worker.host import Clocks, RecordSource
+from kshare.worker.host import RunningHandler
 from kshare.worker.queue.work_queue import WorkQueue, is_held
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules import tables
 from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.rules.facts import Facts
-from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.retry_topics import RetryTopics
 from kshare.worker.rules.window import may_hand_back
 from kshare.worker.settle.copies import Copies, Written
-from kshare.worker.watch.counts import Counts
-from kshare.worker.watch.log_context import log_fields
-from kshare.worker.watch.watching import Watch
 
 
 class Executor:
     """For one handler."""
 
-    def __init__(
-        self,
-        options: HandlerOptions,
-        limits: ShareLimits,
-        source: RecordSource,
-        clocks: Clocks,
-        *,
-        queue: WorkQueue,
-        copies: Copies,
-        counts: Counts,
-        summary: SummaryLog,
-        watch: Watch,
-    ) -> None:
-        self._options = options
-        self._limits = limits
-        self._source = source
+    def __init__(self, handler: RunningHandler, queue: WorkQueue, copies: Copies) -> None:
+        self._handler = handler
+        self._limits = handler.limits
         self._queue = queue
         self._copies = copies
-        self._counts = counts
-        self._summary = summary
-        self._watch = watch
-        self._clock = clocks.loop
-        self._wall_clock = clocks.wall
+        self._counts = handler.counts
+        self._watch = handler.watch
+        self._clock = handler.clock
         self._random = new_random()
         self.is_ending = False
         """Whether nothing can be held any more."""
@@ -64,13 +43,13 @@ class Executor:
 
     def facts(self, delivery: Delivery) -> Facts:
         """What is known about a record whose handler wasn't called."""
-        facts = Facts(self._options, self._limits)
+        facts = Facts(self._handler.options, self._limits)
         facts.delivery_count = delivery.delivery_count
         facts.attempt = delivery.attempt
-        facts.now_ms = self._wall_clock() * 1000
+        facts.now_ms = self._handler.wall_clock() * 1000
         facts.timestamp = delivery.timestamp
         facts.chosen = delivery.decision
-        facts.can_renew = self._source.can_renew
+        facts.can_renew = self._handler.host.can_renew
         facts.luck = self._random.random()
         facts.tiers = self._tiers_of(delivery)
         if (context := delivery.context) is not None:
@@ -101,7 +80,7 @@ class Executor:
         return self._tiers_of(delivery) is not None
 
     def _tiers_of(self, delivery: Delivery) -> RetryTopics | None:
-        return None if delivery.is_stray or delivery.is_oversized else self._copies.tiers
+        return None if delivery.is_stray or delivery.is_oversized else self._handler.options.tiers
 
     def may_hand_back(self, delivery: Delivery) -> bool:
         """Whether the record may be handed back only because it pins too much, or its attempts are kept in a copy."""
@@ -207,12 +186,8 @@ class Executor:
         return tables.not_written(facts)
 
     def _try_early(self, delivery: Delivery) -> None:
-        self._summary.event(
-            logging.WARNING,
-            "records are retried early, because they pin too much of the in-flight window",
-            repr(delivery),
-            log_fields(delivery),
-        )
+        cause = "records are retried early, because they pin too much of the in-flight window"
+        self._handler.log(logging.WARNING, cause, delivery)
         self._queue.put(delivery)
 
     def _release(self, delivery: Delivery) -> None:
@@ -224,8 +199,8 @@ class Executor:
             if delivery.was_tried or delivery.context is not None:
                 delivery.record.release()
                 if delivery.delivery_count >= self._limits.deliveries:
-                    self._log_archived(delivery, _GIVEN_BACK_LAST)
-            elif not self._source.release_unseen(delivery.record):
+                    self._handler.log_record(logging.ERROR, _GIVEN_BACK_LAST, delivery)
+            elif not self._handler.host.release_unseen(delivery.record):
                 raise AcknowledgeError("before it was its turn")
             self._counts.released += 1
             self._watch.settled(RecordOutcome.RELEASED, delivery)
@@ -235,7 +210,7 @@ class Executor:
     def _archive(self, delivery: Delivery, decision: Decision) -> None:
         """Nothing can be done any more: whatever becomes of this delivery, it is the last."""
         self._count_lost(delivery, decision.error)
-        self._log_archived(delivery, decision.reason)
+        self._handler.log_record(logging.ERROR, decision.reason, delivery)
 
     def on_abandoned(self, delivery: Delivery) -> None:
         """It is about to be released at once, whatever was to become of it. After the last delivery, nobody gets it
@@ -244,7 +219,7 @@ class Executor:
             return
         problem = KshareError("the worker ended before it was settled, and this was its last delivery")
         self._count_lost(delivery, problem)
-        self._log_archived(delivery, _GIVEN_BACK_LAST)
+        self._handler.log_record(logging.ERROR, _GIVEN_BACK_LAST, delivery)
 
     def release_at_once(self, delivery: Delivery) -> None:
         """Without what `hand_back` does to keep its attempts. Its handler was cancelled, and may still run."""
@@ -254,14 +229,13 @@ class Executor:
 
     def on_lost(self, delivery: Delivery, problem: BaseException) -> None:
         self._count_lost(delivery, problem)
-        detail, fields = f"{delivery!r}: {problem}", log_fields(delivery)
         if delivery.delivery_count >= self._limits.deliveries:
             # The broker that has them delivers them again only if it has lost count, because leaders moved.
             cause = "records lost their locks in their last delivery: the broker archives them"
-            self._summary.event(logging.ERROR, cause, detail, fields)
+            self._handler.log(logging.ERROR, cause, delivery, problem)
         else:
             cause = "records lost their locks, and will be delivered again"
-            self._summary.event(logging.WARNING, cause, detail, fields)
+            self._handler.log(logging.WARNING, cause, delivery, problem)
 
     def _count_lost(self, delivery: Delivery, problem: BaseException | None) -> None:
         delivery.decided = Decision(RecordOutcome.LOST, error=problem)
@@ -271,7 +245,7 @@ class Executor:
     # --- the log
 
     def _log_given_up(self, delivery: Delivery, became: RecordOutcome, reason: str) -> None:
-        kept = self._options.dead_letters
+        kept = self._handler.options.dead_letters
         cause = (
             "rejected"
             if became is RecordOutcome.REJECTED
@@ -283,24 +257,7 @@ class Executor:
         if delivery.decision is None or delivery.decision.outcome is not RecordOutcome.REJECTED:
             # A line for each reason of ours. Those of users may all differ.
             cause, detail = f"{cause}: {detail}", ""
-        self._log_records(logging.WARNING, cause, delivery, detail)
-
-    def _log_archived(self, delivery: Delivery, cause: str) -> None:
-        self._log_records(logging.ERROR, cause, delivery)
-
-    def _log_records(self, level: int, cause: str, delivery: Delivery, detail: str = "") -> None:
-        offset = delivery.offset
-        self._summary.records(
-            level,
-            cause,
-            delivery.topic,
-            delivery.partition,
-            1,
-            offset,
-            offset,
-            detail,
-            log_fields(delivery),
-        )
+        self._handler.log_record(logging.WARNING, cause, delivery, detail)
 
 
 _GIVEN_BACK_LAST = "given back after their last delivery; the broker archives them"

@@ -14,11 +14,10 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import KshareError
-from kshare.summary_log import SummaryLog
 from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.functions.user_functions import is_failure
+from kshare.worker.host import RunningHandler
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.watch.log_context import log_fields
 
 _GRACE_S = 3.0
 """How long a call may take to end when it was cancelled."""
@@ -27,13 +26,12 @@ Function = Callable[[], Awaitable[object]]
 
 
 class KeepCalls:
-    """For one handler. `most`: how many calls may go on although they were cancelled."""
+    """As many calls as a handler may run at once may go on although they were cancelled."""
 
-    def __init__(self, most: int, summary: SummaryLog) -> None:
+    def __init__(self, handler: RunningHandler) -> None:
         self.tasks: TaskGroup | None = None
         """Where they run. None: where they are made."""
-        self._most = most
-        self._summary = summary
+        self._handler = handler
         self._going: set[tuple[str, int, int]] = set()
         """The records of those that go on although they were cancelled."""
 
@@ -47,8 +45,8 @@ class KeepCalls:
         record = delivery.topic, delivery.partition, delivery.offset
         if record in self._going:
             raise KshareError("an earlier call for this record goes on, although it was cancelled")
-        if len(self._going) >= self._most:
-            raise KshareError(f"{self._most} calls go on, although they were cancelled")
+        if len(self._going) >= (most := self._handler.options.most_at_once):
+            raise KshareError(f"{most} calls go on, although they were cancelled")
         call = _Call(function, lambda: self._going.discard(record))
         self.tasks.start_soon(call.run, name="kshare worker: keep a dead letter")
         try:
@@ -64,12 +62,11 @@ class KeepCalls:
         return call.outcome()
 
     def _log_going(self, delivery: Delivery) -> None:
-        self._summary.event(
+        self._handler.log(
             logging.ERROR,
             "calls of dead_letters go on although they were cancelled, so their records aren't kept by them: until "
             "they end, the worker can't end (does a bare `except` catch the cancellation?)",
-            repr(delivery),
-            log_fields(delivery),
+            delivery,
         )
 
 

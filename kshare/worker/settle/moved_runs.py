@@ -13,19 +13,20 @@ become due.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.producer.records import NewRecord, Produced
-from kshare.summary_log import SummaryLog
-from kshare.surroundings import random_bytes, wall_time
-from kshare.worker.records.delivery import Delivery
-from kshare.worker.records.headers import Header, RetryContext, run_mark
+from kshare.surroundings import random_bytes
+from kshare.worker.host import RunningHandler
+from kshare.worker.queue.work_queue import WorkQueue, is_held
+from kshare.worker.records.delivery import Delivery, context_of
+from kshare.worker.records.headers import Header, run_mark
 from kshare.worker.rules.retry_topics import RetryTopics
 from kshare.worker.settle.outbound import Publisher
-from kshare.worker.watch.log_context import log_fields
 
 SHORTEST_S = 15.0
 """How long a copy takes to become due, at least."""
@@ -34,38 +35,59 @@ BEATS = 3
 
 
 class MovedRuns:
-    """For one handler. `topic` of a record is the one that it was first written to."""
+    """`topic` of a record is the one that it was first written to."""
 
     def __init__(
-        self,
-        publisher: Publisher,
-        tiers: RetryTopics,
-        summary: SummaryLog,
-        wall_clock: Callable[[], float] = wall_time,
+        self, handler: RunningHandler, publisher: Publisher, tiers: RetryTopics, queue: WorkQueue
     ) -> None:
+        self._handler = handler
         self._publisher = publisher
         self._tiers = tiers
-        self._summary = summary
-        self._wall_clock = wall_clock
-        self.due_s = max(SHORTEST_S, tiers.tiers[0])
+        self._queue = queue
+        self._due_s = max(SHORTEST_S, tiers.tiers[0])
         """How long a copy takes to become due."""
+        self._keeping: dict[Delivery, anyio.CancelScope] = {}
+        """Writes further copies of runs that were moved."""
 
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
+    def is_in_the_way(self, delivery: Delivery) -> bool:
+        """Whether its handler runs, and it pins too much of the in-flight window."""
+        return (
+            delivery.moving is None
+            and delivery.decision is None
+            and not delivery.is_over
+            and is_held(delivery)
+            and delivery.context is None
+            and not (delivery.is_stray or delivery.is_oversized)
+            and self._queue.pinned(delivery) > self._handler.max_span
+        )
 
-    async def move(self, delivery: Delivery) -> bool:
+    async def start_moving(self, delivery: Delivery, tasks: TaskGroup) -> None:
+        await tasks.start(self._move, delivery, name="kshare worker: move a run")
+
+    async def _move(self, delivery: Delivery, *, task_status: TaskStatus[None]) -> None:
+        """Move it out of the way, and write further copies of it until its handler has ended."""
+        delivery.moving = anyio.Event()
+        task_status.started()
+        try:
+            is_moved = await self._move_once(delivery)
+        finally:
+            delivery.moving.set()
+        if is_moved:
+            self._handler.counts.moved += 1
+            cause = "records were moved out of the way, because their handlers take long"
+            self._handler.log(logging.INFO, cause, delivery)
+            with anyio.CancelScope() as scope:
+                self._keeping[delivery] = scope
+                await self._keep(delivery)
+
+    async def _move_once(self, delivery: Delivery) -> bool:
         """Write the first copy, and accept the record. Returns False if nothing was settled."""
         run = random_bytes(16).hex()
         with anyio.CancelScope(shield=True):
             try:
                 written = await self._write_copy(delivery, run, None)
             except KshareError as problem:
-                self._summary.event(
-                    logging.WARNING,
-                    "records can't be moved out of the way",
-                    f"{delivery!r}: {problem}",
-                    log_fields(delivery),
-                )
+                self._warn("records can't be moved out of the way", delivery, problem)
                 return False
             if delivery.decision is not None or delivery.is_over:
                 await self._mark(delivery, run, written.partition)
@@ -73,38 +95,32 @@ class MovedRuns:
             try:
                 delivery.record.accept()
             except AcknowledgeError as problem:
-                self._summary.event(
-                    logging.WARNING,
-                    "records lost their locks while being moved",
-                    f"{delivery!r}: {problem}",
-                    log_fields(delivery),
-                )
+                self._warn("records lost their locks while being moved", delivery, problem)
                 return False
             delivery.moved_to = (run, written.partition)
         return True
 
-    async def keep(self, delivery: Delivery) -> None:
+    async def _keep(self, delivery: Delivery) -> None:
         """Write further copies, until cancelled."""
         assert delivery.moved_to is not None, "moved before"
         run, partition = delivery.moved_to
         while True:
-            await anyio.sleep(self.due_s / BEATS)
+            await anyio.sleep(self._due_s / BEATS)
             try:
                 await self._write_copy(delivery, run, partition)
             except KshareError as problem:
-                self._summary.event(
-                    logging.WARNING,
-                    "records can't be copied while their handler runs; after a while, they may be processed again",
-                    f"{delivery!r}: {problem}",
-                    log_fields(delivery),
-                )
+                cause = "records can't be copied while their handler runs; after a while, they may be processed again"
+                self._warn(cause, delivery, problem)
 
     async def finish(self, delivery: Delivery) -> None:
-        """The run is over, and what became of it is written."""
-        assert delivery.moved_to is not None, "moved before"
-        run, partition = delivery.moved_to
-        with anyio.CancelScope(shield=True):
-            await self._mark(delivery, run, partition)
+        """Its run is over, and what became of it is written."""
+        scope = self._keeping.pop(delivery, None)
+        if scope is not None:
+            scope.cancel()
+        if delivery.moved_to is not None:
+            run, partition = delivery.moved_to
+            with anyio.CancelScope(shield=True):
+                await self._mark(delivery, run, partition)
 
     async def is_over(self, delivery: Delivery) -> bool:
         """Whether a copy that is due is out of date."""
@@ -115,46 +131,33 @@ class MovedRuns:
         )
 
     async def _write_copy(self, delivery: Delivery, run: str, partition: int | None) -> Produced:
-        context = RetryContext(
-            topic=delivery.topic,
-            partition=delivery.partition,
-            offset=delivery.offset,
-            group=delivery.group,
-            timestamp=delivery.timestamp,
-            attempts=delivery.attempt,
-            unfinished=delivery.unfinished + 1,  # it is only used if this one doesn't end
-            due_ms=self._now_ms() + round(self.due_s * 1000),
-            run=run,
-        )
-        return await self._publish(
-            delivery, delivery.value, [*delivery.headers, *context.headers()], partition
-        )
+        unfinished = delivery.unfinished + 1  # it is only used if this one doesn't end
+        due_ms = self._handler.now_ms() + round(self._due_s * 1000)
+        context = replace(context_of(delivery, delivery.attempt, due_ms), run=run, unfinished=unfinished)
+        headers = [*delivery.headers, *context.headers()]
+        return await self._publish(delivery, delivery.value, headers, partition)
 
     async def _mark(self, delivery: Delivery, run: str, partition: int) -> None:
-        context = RetryContext(
-            topic=delivery.topic,
-            partition=delivery.partition,
-            offset=delivery.offset,
-            group=delivery.group,
-            timestamp=delivery.timestamp,
-            attempts=delivery.attempt,
-            due_ms=0,
-            run=run,
-            is_over=True,
-        )
+        context = replace(context_of(delivery, delivery.attempt, 0), run=run, is_over=True)
         try:
             await self._publish(delivery, None, context.headers(), partition)
         except KshareError as problem:
-            self._summary.event(
-                logging.WARNING,
-                "records are processed, but will be again: this can't be written",
-                f"{delivery!r}: {problem}",
-                log_fields(delivery),
-            )
+            cause = "records are processed, but will be again: this can't be written"
+            self._warn(cause, delivery, problem)
 
     async def _publish(
         self, delivery: Delivery, value: bytes | None, headers: list[Header], partition: int | None
     ) -> Produced:
         topic = self._tiers.topic(delivery.topic, self._tiers.tiers[0])
-        record = NewRecord(value, delivery.key, headers, self._now_ms())
+        record = NewRecord(value, delivery.key, headers, self._handler.now_ms())
         return await self._publisher.publish(topic, record, partition)
+
+    def _warn(self, cause: str, delivery: Delivery, problem: KshareError) -> None:
+        self._handler.log(logging.WARNING, cause, delivery, problem)
+
+
+async def until_moved(delivery: Delivery) -> None:
+    """Wait while the record is being moved: what becomes of it depends on that."""
+    if delivery.moving is not None:
+        with anyio.CancelScope(shield=True):
+            await delivery.moving.wait()

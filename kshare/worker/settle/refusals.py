@@ -9,25 +9,17 @@ from __future__ import annotations
 import logging
 
 from kshare.engine.events import Acknowledged
-from kshare.summary_log import SummaryLog
-from kshare.worker.watch.counts import Counts
+from kshare.worker.host import RunningHandler
 
 
-class Refusals:
-    def __init__(self, counts: Counts, summary: SummaryLog) -> None:
-        self._counts = counts
-        self._summary = summary
-
-    def on_settled(self, settled: Acknowledged) -> None:
-        """The outcome of acknowledgements."""
-        if settled.error is None:
-            return
-        cause = "were processed, but couldn't be acknowledged in time: they may be delivered again"
-        for first, last, kind in settled.ranges():
-            if kind == "accept":
-                records = last - first + 1
-                self._counts.lost += records
-                place = (settled.topic, settled.partition)
-                self._summary.records(
-                    logging.WARNING, cause, *place, records, first, last, detail=str(settled.error)
-                )
+def note_refusals(handler: RunningHandler, settled: Acknowledged) -> None:
+    """`settled`: the outcome of acknowledgements."""
+    if settled.error is None:
+        return
+    cause = "were processed, but couldn't be acknowledged in time: they may be delivered again"
+    where, detail = (settled.topic, settled.partition), str(settled.error)
+    for first, last, kind in settled.ranges():
+        if kind == "accept":
+            count = last - first + 1
+            handler.counts.lost += count
+            handler.summary.records(logging.WARNING, cause, *where, count, first, last, detail)

@@ -13,12 +13,8 @@ from kshare.worker.queue.held_records import HeldBack
 A, B = ("orders", 0), ("orders", 1)
 
 
-def made(*, max_records: int = 100, max_span: int = 1000) -> HeldBack[str]:
-    return HeldBack(max_records=max_records, max_span=max_span)
-
-
 def test_due_in_the_order_of_time_then_of_arrival() -> None:
-    held = made()
+    held: HeldBack[str] = HeldBack()
     for name, due in (("late", 30.0), ("first", 10.0), ("second", 10.0), ("later", 40.0)):
         held.add(A, 0, due, name)
     assert held.next_due == 10
@@ -28,43 +24,43 @@ def test_due_in_the_order_of_time_then_of_arrival() -> None:
 
 
 def test_records_that_pin_too_much_have_to_go() -> None:
-    held = made(max_span=100)
+    held: HeldBack[str] = HeldBack()
     held.saw(A, 50)
     held.add(A, 0, 1.0, "oldest")
     held.add(A, 40, 1.0, "newer")
     held.add(B, 0, 1.0, "other partition")
-    assert list(held.over_budget()) == []
+    assert list(held.over_budget(100, 100)) == []
     held.saw(A, 100)
     assert held.span(A, 0) == 101
-    assert list(held.over_budget()) == ["oldest"]
+    assert list(held.over_budget(100, 100)) == ["oldest"]
     held.saw(A, 1000)
-    assert list(held.over_budget()) == ["newer"]
+    assert list(held.over_budget(100, 100)) == ["newer"]
     assert list(held.take_due(2.0)) == ["other partition"]
 
 
 def test_older_offsets_never_shrink_the_window() -> None:
-    held = made()
+    held: HeldBack[str] = HeldBack()
     held.saw(A, 500)
     held.saw(A, 20)
     assert held.span(A, 10) == 491
 
 
 def test_when_too_many_are_held_those_held_longest_go() -> None:
-    held = made(max_records=2)
+    held: HeldBack[str] = HeldBack()
     for number in range(4):
         held.add(A, number, 100.0 - number, str(number))
-    assert list(held.over_budget()) == ["0", "1"]
+    assert list(held.over_budget(2, 1000)) == ["0", "1"]
     assert held.take_all() == [("3", 97.0), ("2", 98.0)]
     assert (len(held), held.next_due) == (0, None)
 
 
 def test_everything_may_be_taken_out_while_the_budget_is_enforced() -> None:
     """The worker copies a record between two steps, and may be stopped meanwhile."""
-    held = made(max_span=10)
+    held: HeldBack[str] = HeldBack()
     held.saw(A, 100)
     held.add(A, 0, 1.0, "first")
     held.add(A, 1, 1.0, "second")
-    going = held.over_budget()
+    going = held.over_budget(100, 10)
     assert next(going) == "first"
     assert held.take_all() == [("second", 1.0)]
     assert list(going) == []
@@ -85,7 +81,7 @@ def grown(step: Callable[[HeldBack[str]], None], held: HeldBack[str]) -> int:
 
 
 def test_nothing_piles_up_behind_a_record_that_stays() -> None:
-    held = made()
+    held: HeldBack[str] = HeldBack()
     held.add(A, 0, 1e6, "stays")
 
     def step(held: HeldBack[str]) -> None:
@@ -98,15 +94,15 @@ def test_nothing_piles_up_behind_a_record_that_stays() -> None:
 def test_records_that_had_to_go_leave_nothing_behind() -> None:
     def step(held: HeldBack[str]) -> None:
         held.add(A, 0, 1e6, "")
-        list(held.over_budget())
+        list(held.over_budget(10, 1000))
 
-    assert grown(step, made(max_records=10)) < 50_000
+    assert grown(step, HeldBack()) < 50_000
 
 
 class AgainstModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.held: HeldBack[int] = HeldBack(max_records=6, max_span=20)
+        self.held: HeldBack[int] = HeldBack()
         self.model: dict[int, tuple[tuple[str, int], int, float]] = {}
         self.newest: dict[tuple[str, int], int] = {}
         self.now, self.added = 0.0, 0
@@ -142,7 +138,7 @@ class AgainstModel(RuleBasedStateMachine):
     @rule()
     def enforce(self) -> None:
         before = dict(self.model)
-        self.take_out(list(self.held.over_budget()))
+        self.take_out(list(self.held.over_budget(6, 20)))
         assert len(self.model) <= 6
         for where, offset, _ in self.model.values():
             assert self.newest.get(where, offset) - offset + 1 <= 20

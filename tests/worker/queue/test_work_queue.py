@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -19,8 +20,10 @@ from kshare.worker import Delivery
 from kshare.worker.handlers.inspection import inspect_handler
 from kshare.worker.handlers.options import HandlerOptions
 from kshare.worker.handlers.routes import Route
+from kshare.worker.host import RunningHandler
 from kshare.worker.queue.work_queue import WorkQueue, is_held, record_of
 from kshare.worker.records.headers import RetryContext
+from kshare.worker.rules.limits import ShareLimits
 from tests.helpers.batch_bytes import recheck
 
 
@@ -29,20 +32,18 @@ def queue_of(
     lane_of: Callable[[ShareRecord], Hashable] | None = None,
     max_held: int = 100,
     max_span: int = 1000,
-    careful_from: int = 5,
+    deliveries: int = 9,
 ) -> tuple[WorkQueue, list[int], list[Exception]]:
     """A queue, the offsets of records whose lock was lost, and errors of records that can't be read."""
     lost: list[int] = []
     unreadable: list[Exception] = []
-    options = HandlerOptions(group="g", max_held=max_held, order=lane_of or "none")
-    queue = WorkQueue(
-        Route("ship", ("orders",), inspect_handler(_ship), options),
-        max_span=max_span,
-        careful_from=careful_from,
-        on_gone=lambda item: lost.append(record_of(item).offset),
-        summary=_Summary(unreadable),
-    )
-    return queue, lost, unreadable
+    options = HandlerOptions(group="g", max_held=max_held, max_pinned=1, order=lane_of or "none")
+    route = Route("ship", ("orders",), inspect_handler(_ship), options)
+    limits = ShareLimits(deliveries=deliveries, window=max_span)
+    host: Any = None  # the queue needs none
+    handler = RunningHandler(route, limits, host, clock=time.monotonic, wall_clock=time.time)
+    handler.summary = _Summary(unreadable)
+    return WorkQueue(handler, lambda item: lost.append(record_of(item).offset)), lost, unreadable
 
 
 async def _ship(value: bytes) -> None:
@@ -98,7 +99,7 @@ def test_records_that_are_settled_meanwhile_are_left_out() -> None:
 
 
 def test_records_delivered_often_become_deliveries_at_once() -> None:
-    queue, _, _ = queue_of(careful_from=3)
+    queue, _, _ = queue_of(deliveries=5)
     queue.take_in(batch(2, delivery_count=3))
     assert queue.batches == 0
     assert [type(queue.next()), type(queue.next())] == [Delivery, Delivery]

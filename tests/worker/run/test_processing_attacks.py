@@ -26,7 +26,7 @@ from kshare.worker import (
 from kshare.worker.handlers.inspection import inspect_handler
 from kshare.worker.handlers.options import HandlerOptions
 from kshare.worker.handlers.routes import Route
-from kshare.worker.host import Clocks
+from kshare.worker.host import RunningHandler
 from kshare.worker.rules.decision import ACCEPT, Decision
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.run.pipeline import Pipeline
@@ -134,7 +134,8 @@ def pipeline_of(limits: ShareLimits, host: Standing) -> tuple[Route, Pipeline]:
     options = HandlerOptions(group="g", retry_topics=RetryTopics(tiers=(60.0,)))
     route = Route("ship", ("orders",), inspect_handler(_ship), options)
     publisher: Any = None  # nothing is written
-    return route, Pipeline(route, publisher, limits, host, Clocks(lambda: 0.0, lambda: 0.0))
+    handler = RunningHandler(route, limits, host, clock=lambda: 0.0, wall_clock=lambda: 0.0)
+    return route, Pipeline(handler, publisher)
 
 
 @pytest.mark.anyio
@@ -145,7 +146,7 @@ async def test_a_record_of_a_batch_with_results_that_has_lost_its_lock_is_lost()
     Deliveries([delivery]).publish("results", b"done")
     lease_of(delivery.record.batch).lose()
     assert await pipeline.executor.carry_out(delivery, ACCEPT) == "lost"
-    assert (pipeline.counts.lost, pipeline.counts.done) == (1, 0)
+    assert (pipeline.handler.counts.lost, pipeline.handler.counts.done) == (1, 0)
 
 
 @pytest.mark.anyio
@@ -158,7 +159,11 @@ async def test_what_a_slot_has_settled_is_not_settled_again_when_it_is_cancelled
     await pipeline.executor.carry_out(accepted, ACCEPT)
     await pipeline.executor.carry_out(held, Decision(RecordOutcome.HELD, 5.0))
     await pipeline.processing.cancelled(slot)
-    assert (pipeline.counts.cancelled, pipeline.counts.released, pipeline.queue.held) == (1, 1, 1)
+    assert (pipeline.handler.counts.cancelled, pipeline.handler.counts.released, pipeline.queue.held) == (
+        1,
+        1,
+        1,
+    )
     assert [delivery.decided and str(delivery.decided) for delivery in (accepted, held, left)] == [
         "accepted",
         "held",
@@ -181,7 +186,8 @@ async def test_what_a_batch_gives_up_is_handed_back_if_that_is_cancelled() -> No
     options = HandlerOptions(group="g", dead_letters=keep, dead_letters_after=1.0, batch_size=3)
     route = Route("ship", ("orders",), inspect_handler(ship, is_batch=True), options, is_batch=True)
     publisher: Any = None  # nothing is written
-    pipeline = Pipeline(route, publisher, ShareLimits(), Standing(), Clocks(lambda: 0.0, lambda: 1e9))
+    handler = RunningHandler(route, ShareLimits(), Standing(), clock=lambda: 0.0, wall_clock=lambda: 1e9)
+    pipeline = Pipeline(handler, publisher)
     slot = Slot()
     records = [made_record("orders", b"1", offset=offset, timestamp=1_000) for offset in range(3)]
     slot.batch = deliveries = [route.deliver(record) for record in records]
@@ -193,7 +199,7 @@ async def test_what_a_batch_gives_up_is_handed_back_if_that_is_cancelled() -> No
         assert slot.batch == deliveries
         await pipeline.processing.cancelled(slot)
         tasks.cancel_scope.cancel()
-    assert pipeline.counts.cancelled == 3
+    assert pipeline.handler.counts.cancelled == 3
     assert all(delivery.is_done_with for delivery in deliveries)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,20 +16,19 @@ from kshare.state.session import AckRange
 from kshare.summary_log import SummaryLog
 from kshare.testing import run_worker
 from kshare.worker import Worker
-from kshare.worker.settle.refusals import Refusals
+from kshare.worker.settle.refusals import note_refusals
 from kshare.worker.watch.counts import Counts
 
 CAUSE = "were processed, but couldn't be acknowledged in time: they may be delivered again"
 
 
 def test_only_what_was_accepted_and_not_confirmed_counts(caplog: pytest.LogCaptureFixture) -> None:
-    counts = Counts()
-    refusals = Refusals(counts, SummaryLog(logging.getLogger("kshare.worker")))
+    handler: Any = SimpleNamespace(counts=Counts(), summary=SummaryLog(logging.getLogger("kshare.worker")))
     acknowledged = (AckRange(3, 5, bytes([ACCEPT])), AckRange(7, 8, bytes([RELEASE, ACCEPT])))
-    refusals.on_settled(Acknowledged("orders", 0, acknowledged, None, False))
-    assert counts.lost == 0
-    refusals.on_settled(Acknowledged("orders", 0, acknowledged, ConnectionLost("gone"), True))
-    assert counts.lost == 4
+    note_refusals(handler, Acknowledged("orders", 0, acknowledged, None, False))
+    assert handler.counts.lost == 0
+    note_refusals(handler, Acknowledged("orders", 0, acknowledged, ConnectionLost("gone"), True))
+    assert handler.counts.lost == 4
     assert f"3 records of orders[0] (offsets 3 to 5): {CAUSE}" in caplog.text
     assert "gone" in caplog.text
 
