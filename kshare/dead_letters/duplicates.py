@@ -58,8 +58,8 @@ def letter_identity(letter: DeadLetter) -> bytes:
         return letter.identity
     context = [(name, value) for name, value in letter.context.items() if name not in MOVED_HEADERS]
     digest = blake2b(letter.first_place.encode(), digest_size=16)
-    for one in (letter.key, letter.value):
-        digest.update(b"-" if one is None else b"%d:" % len(one))
-        digest.update(one or b"")
+    for content in (letter.key, letter.value):
+        digest.update(b"-" if content is None else b"%d:" % len(content))
+        digest.update(content or b"")
     digest.update(repr((context, letter.own_headers)).encode())
     return digest.digest()

@@ -76,14 +76,14 @@ async def letter_states(
     for where, state in states.items():
         number = where.partition
         starts[number] = state.start_offset
-        for one in state.covering(firsts[topic, number], ends[topic, number] - 1):
-            places = ((number, offset) for offset in range(one.first, one.last + 1))
-            if one.state == StoredState.ARCHIVED:
+        for span in state.covering(firsts[topic, number], ends[topic, number] - 1):
+            places = ((number, offset) for offset in range(span.first, span.last + 1))
+            if span.state == StoredState.ARCHIVED:
                 given_up.update(places)
-            elif one.is_settled:
+            elif span.is_settled:
                 beyond.update(places)
-            elif one.deliveries:
-                delivered.update((place, one.deliveries) for place in places)
+            elif span.deliveries:
+                delivered.update((place, span.deliveries) for place in places)
     return LetterStates(starts, frozenset(beyond), frozenset(given_up), delivered)
 
 

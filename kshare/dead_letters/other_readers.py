@@ -32,9 +32,9 @@ async def subscriptions(router: Router) -> Reads:
     except BrokerError:  # the redrive doesn't need it
         return {}
     return {
-        name: {topic for member in one.members for topic in member.topics}
-        for name, one in described.items()
-        if isinstance(one, GroupDescription)
+        name: {topic for member in description.members for topic in member.topics}
+        for name, description in described.items()
+        if isinstance(description, GroupDescription)
     }
 
 

@@ -51,7 +51,7 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
 
     `group` is the group that keeps track of redriven letters.
     """
-    known = frozenset(one.group for one in await groups.list_groups(router, ("share",), ()))
+    known = frozenset(listed.group for listed in await groups.list_groups(router, ("share",), ()))
     senders = await _senders(router, known)
     log, found = StateLog(router), []
     for topic in (await router.metadata(None)).topics:
@@ -71,7 +71,7 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
             found.append(
                 DeadLetterTopic(name, len(topic.partitions), *counts, groups_of, tuple(unreadable.texts))
             )
-    return sorted(found, key=lambda one: one.topic)
+    return sorted(found, key=lambda row: row.topic)
 
 
 async def _count(

@@ -25,7 +25,7 @@ class Selection:
         return (
             (not self.sources or source in self.sources)
             and (not self.groups or letter.group in self.groups)
-            and (not self.reasons or any(one.casefold() in reason for one in self.reasons))
+            and (not self.reasons or any(text.casefold() in reason for text in self.reasons))
             and (self.since is None or letter.timestamp >= self.since)
             and (self.until is None or letter.timestamp < self.until)
             and (not self.places or (letter.partition, letter.offset) in self.places)

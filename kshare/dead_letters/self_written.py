@@ -20,8 +20,8 @@ _LIMITS = SearchLimits(found=1, records=500, bytes=4 << 20, seconds=2.0)
 async def self_written(router: Router, groups: Collection[str]) -> dict[str, str]:
     """Of these groups, those that the newest dead letters name, with the topic. Raises BrokerError."""
     found: dict[str, str] = {}
-    for one in (await overview(router, {}))[:_MOST_TOPICS]:
-        topic = one.topic
+    for row in (await overview(router, {}))[:_MOST_TOPICS]:
+        topic = row.topic
         firsts, ends = await bounds(router, topic)
         spans = {name[1]: (max(firsts[name], end - _NEWEST), end) for name, end in ends.items()}
 

@@ -103,39 +103,30 @@ async def settle(
 ) -> RunOutcome[ProgressT]:
     """However it ends, dead letters that the run has accepted are settled, and the others are released."""
     run.progress.given_up = start.given_up
+    is_complete, problem = False, None
     try:
-        async with start.writer:
-            is_complete, problem = await _settle(router, options, topic, group, start.delivery_limit, run)
+        async with (
+            start.writer,
+            ShareConsumer(
+                **options,
+                group=group,
+                topics=[topic],
+                acknowledgement="explicit",
+                max_lease_seconds=_LONGEST_LEASE_S,
+            ) as consumer,
+        ):
+            source_of(consumer).set_delivery_limit(start.delivery_limit)
+            is_whole = await _consume(router, consumer, run, group)
+            refused = [error for error in (await consumer.commit()).values() if error is not None]
+        is_complete = is_whole
+        if refused:
+            problem = (
+                "the broker hasn't confirmed that all dead letters were settled; others are redelivered: "
+                f"{refused[0]}"
+            )
     except KshareError as error:
-        is_complete, problem = False, str(error)
+        problem = str(error)
     return RunOutcome(run.progress, is_complete, problem or run.problem)
-
-
-async def _settle(
-    router: Router,
-    options: Mapping[str, Any],
-    topic: str,
-    group: str,
-    delivery_limit: int,
-    run: LetterRun[ProgressT],
-) -> tuple[bool, str | None]:
-    """Returns whether it is complete, and what couldn't be settled."""
-    async with ShareConsumer(
-        **options,
-        group=group,
-        topics=[topic],
-        acknowledgement="explicit",
-        max_lease_seconds=_LONGEST_LEASE_S,
-    ) as consumer:
-        source_of(consumer).set_delivery_limit(delivery_limit)
-        is_complete = await _consume(router, consumer, run, group)
-        refused = [error for error in (await consumer.commit()).values() if error is not None]
-    problem = (
-        f"the broker hasn't confirmed that all dead letters were settled; others are redelivered: {refused[0]}"
-        if refused
-        else None
-    )
-    return is_complete, problem
 
 
 async def _prepare_group(router: Router, group: str) -> int:
@@ -144,7 +135,7 @@ async def _prepare_group(router: Router, group: str) -> int:
     Every run delivers all letters, and releases those that weren't chosen. Returns the delivery count limit.
     Settings of a group that isn't ours are its users' business: raises ConfigError if they don't suit.
     """
-    settings = {one.name: one for one in await configs.group_config(router, group)}
+    settings = {setting.name: setting for setting in await configs.group_config(router, group)}
     limit = settings.get(_LIMIT)
     if limit is not None and limit.source == "group" and int(limit.value or _KAFKAS_LIMIT) < _LEAST_LIMIT:
         raise ConfigError(
@@ -236,11 +227,11 @@ async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartitio
     keys = {where: SharePartitionKey(group, topic_id, where[1]) for where in ends}
     states = await share_states(router, keys.values())
     return sum(
-        one.size
+        span.size
         for where, key in keys.items()
         if key in states
-        for one in states[key].covering(firsts[where], ends[where] - 1)
-        if not one.is_settled
+        for span in states[key].covering(firsts[where], ends[where] - 1)
+        if not span.is_settled
     )
 
 

@@ -41,12 +41,12 @@ async def write_each(
     """Write these records. Returns the offset of each, or why it wasn't written."""
     outcomes = await writer.append_outcomes(topic, partition, records)
     for index, record in enumerate(records):
-        one = outcomes[index]
-        if isinstance(one, BrokerError) and one.code in _INVALID and len(records) > 1:
-            (one,) = await writer.append_outcomes(topic, partition, [record])
-        if isinstance(one, BrokerError) and one.code in (*_TOO_LARGE, *_INVALID):
-            one = RecordRefused(one, topic, record)
-        outcomes[index] = one
+        outcome = outcomes[index]
+        if isinstance(outcome, BrokerError) and outcome.code in _INVALID and len(records) > 1:
+            (outcome,) = await writer.append_outcomes(topic, partition, [record])
+        if isinstance(outcome, BrokerError) and outcome.code in (*_TOO_LARGE, *_INVALID):
+            outcome = RecordRefused(outcome, topic, record)
+        outcomes[index] = outcome
     return outcomes
 
 

@@ -103,14 +103,17 @@ class Handlers:
 
     def parts(self) -> list[Handlers]:
         """These handlers, and what they include."""
-        return [self, *(one for part in self._parts if isinstance(part, Handlers) for one in part.parts())]
+        return [
+            self,
+            *(handlers for part in self._parts if isinstance(part, Handlers) for handlers in part.parts()),
+        ]
 
     def resolved(self) -> list[_Declared]:
         """All handlers, with the options that they have in common."""
         return [
-            one.within(self)
+            handler.within(self)
             for part in self._parts
-            for one in (part.resolved() if isinstance(part, Handlers) else [part])
+            for handler in (part.resolved() if isinstance(part, Handlers) else [part])
         ]
 
     def startup_hooks(self) -> list[Hook]:
@@ -237,9 +240,9 @@ def routes_of(declared: Iterable[_Declared]) -> list[Route]:
     """Raises ConfigError if two handlers get the same records, or if functions can't be passed to other processes."""
     mistakes = Mistakes()
     routes: list[Route] = []
-    for name, one in named(declared):
+    for name, handler in named(declared):
         with mistakes:
-            routes.append(replace(one.route(), name=name))
+            routes.append(replace(handler.route(), name=name))
     for route in routes:
         with mistakes:
             require_findable(route.call)
@@ -264,13 +267,13 @@ def require_separate_topics(routes: Iterable[Route]) -> None:
 def named(declared: Iterable[_Declared]) -> Iterator[tuple[str, _Declared]]:
     """Handlers with their names: those of the functions, numbered if several have the same."""
     count: dict[str, int] = {}
-    for one in declared:
-        count[one.name] = count.get(one.name, 0) + 1
-        yield (one.name if count[one.name] == 1 else f"{one.name}-{count[one.name]}"), one
+    for handler in declared:
+        count[handler.name] = count.get(handler.name, 0) + 1
+        yield (handler.name if count[handler.name] == 1 else f"{handler.name}-{count[handler.name]}"), handler
 
 
 def with_options(declared: list[_Declared], options: Mapping[str, Mapping[str, Any]]) -> list[_Declared]:
     """Handlers with further options, by their names."""
-    for name, one in named(declared):
-        one.options.update(options.get(name, {}))
+    for name, handler in named(declared):
+        handler.options.update(options.get(name, {}))
     return declared

@@ -84,7 +84,7 @@ def configure_worker(worker: Worker, file: str | Path | None, environ: Mapping[s
             override_connection(worker, layer.worker, [*attempted, *layer.attempted])
         except ConfigError as error:
             # Those of options in code are found with each layer.
-            mistakes.add(*(f"{layer.name}: {one}" for one in error.mistakes if one not in told))
+            mistakes.add(*(f"{layer.name}: {mistake}" for mistake in error.mistakes if mistake not in told))
             told.update(error.mistakes)
             attempted = _OF_WORKER  # further layers lack what this one says
         _change_defaults(worker, layer, mistakes)
@@ -249,7 +249,7 @@ def _flat(table: Mapping[str, Any], mistakes: Mistakes, before: str = "") -> Ite
         whole = f"{before}{name}"
         if not isinstance(value, dict):
             yield whole, value
-        elif any(one.startswith(f"{whole}.") for one in (*KAFKA_NAMES, *refused_names("handler"))):
+        elif any(option.startswith(f"{whole}.") for option in (*KAFKA_NAMES, *refused_names("handler"))):
             yield from _flat(value, mistakes, f"{whole}.")
         else:
             mistakes.add(f"there is no table [worker.{whole}]" + _hint(whole, (_DEFAULTS, _HANDLERS)))

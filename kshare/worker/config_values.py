@@ -33,12 +33,13 @@ HINTS: dict[str, Any] = {
 }
 """The type of each option."""
 
-_TABLES: dict[str, type[Any]] = {
-    "retry": Retry,
-    "breaker": Breaker,
-    "retry_topics": RetryTopics,
-    "concurrency": Adaptive,
+_TABLES: dict[str, tuple[type[Any], str]] = {
+    "retry": (Retry, "a table such as {attempts = 3, delay = 10}"),
+    "breaker": (Breaker, "false, or a table such as {probe_after = 10}"),
+    "retry_topics": (RetryTopics, "true, false, or a table such as {tiers = [60, 600]}"),
+    "concurrency": (Adaptive, "a whole number, or a table such as {least = 1, most = 100}"),
 }
+"""Options that may be tables, and examples."""
 _IN_CODE = ("never", "by_error")
 """Parts of a retry policy that name classes."""
 _BOOLEANS = {"true": True, "false": False}
@@ -55,7 +56,7 @@ def parse_text(option: str, text: str) -> Any:
         try:
             return tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            raise ConfigError(f"must be {_example(option)}, not {text!r}") from None
+            raise ConfigError(f"must be {_TABLES[option][1]}, not {text!r}") from None
     if bool in kinds:
         if text.lower() not in _BOOLEANS:
             raise ConfigError(f"must be true or false, not {text!r}")
@@ -81,9 +82,9 @@ def to_option(option: str, value: Any, base: Any) -> Any:
         raise ConfigError(f"{option} is a function: set it in code")
     if value is False and NoneType in kinds:
         return None
-    kind = _TABLES.get(option)
-    if kind is None:
+    if option not in _TABLES:
         return value
+    kind, example = _TABLES[option]
     present = base if isinstance(base, kind) else kind()
     if isinstance(value, Mapping):
         return _changed(present, value, option)
@@ -91,7 +92,7 @@ def to_option(option: str, value: Any, base: Any) -> Any:
         return value and present
     if isinstance(value, int) and int in kinds:
         return value
-    raise ConfigError(f"{option} must be {_example(option)}, not {value!r}")
+    raise ConfigError(f"{option} must be {example}, not {value!r}")
 
 
 def is_function(option: str) -> bool:
@@ -126,15 +127,6 @@ def _part(base: Any, name: str, value: Any, path: str) -> Any:
         present = base.delay if isinstance(base.delay, Exponential) else Exponential()
         return _changed(present, value, f"{path}.delay")
     return tuple(value) if isinstance(value, list) else value
-
-
-def _example(option: str) -> str:
-    return {
-        "retry": "a table such as {attempts = 3, delay = 10}",
-        "breaker": "false, or a table such as {probe_after = 10}",
-        "concurrency": "a whole number, or a table such as {least = 1, most = 100}",
-        "retry_topics": "true, false, or a table such as {tiers = [60, 600]}",
-    }[option]
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from anyio.abc import TaskGroup
+
 from kshare.client.record import ShareRecord
 from kshare.engine.notifier import Notifier
 from kshare.summary_log import SummaryLog
@@ -88,6 +90,8 @@ class RunningHandler:
         fields = {"group": route.group, "handler": route.name}
         self.summary = SummaryLog(log, f"{route.group}, handler {route.name}", fields=fields)
         self.watch = Watch(observers, route.name, route.group, self.summary, clock)
+        self.tasks: TaskGroup | None = None
+        """While it runs: where its parts start tasks."""
         self.changed = Notifier()
         """Sent when a record is held, when a run has failed, and when a slot has nothing more to do."""
 

@@ -114,8 +114,8 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
         if batch.left:
             return
         by_outcome: dict[tuple[str, str], list[RecordProcessed]] = {}
-        for one in batch.settled:
-            by_outcome.setdefault((one.outcome, one.cause), []).append(one)
+        for record in batch.settled:
+            by_outcome.setdefault((record.outcome, record.cause), []).append(record)
         for some in by_outcome.values():
             self._trace(some, batch.span)
 
@@ -124,7 +124,7 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
         operation = _OPERATIONS.get(first.outcome)
         if operation is None:
             return
-        deliveries = [one.delivery for one in settled]
+        deliveries = [record.delivery for record in settled]
         topic = _topic_of(deliveries)
         attributes = _common(first.delivery.group, topic, operation, "settle")
         attributes |= {"kshare.handler": first.handler, "kshare.outcome": first.outcome.label}
@@ -144,7 +144,7 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
             kind=SpanKind.CLIENT,
             attributes=attributes,
             links=_links(deliveries),
-            start_time=now - round(sum(one.seconds for one in settled) * 1e9),
+            start_time=now - round(sum(record.seconds for record in settled) * 1e9),
         )
         if is_failure:
             span.set_status(Status(StatusCode.ERROR, "the lock was lost"))

@@ -26,23 +26,8 @@ with extra("prometheus", __name__):
 __all__ = ["PrometheusWorkerObserver"]
 
 _BUCKETS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-    1800.0,
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    *(30.0, 60.0, 300.0, 1800.0),
 )
 _BREAKER = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 1.0, BreakerState.OPEN: 2.0}
 
@@ -54,18 +39,20 @@ class _Gauge(NamedTuple):
 
 
 _GAUGES = (
-    _Gauge("running_records", "Records that are being processed.", lambda one: one.running),
-    _Gauge("ready_records", "Records that were acquired and wait for their turn.", lambda one: one.ready),
-    _Gauge("held_records", "Records that are held for another attempt.", lambda one: one.held),
+    _Gauge("running_records", "Records that are being processed.", lambda health: health.running),
+    _Gauge(
+        "ready_records", "Records that were acquired and wait for their turn.", lambda health: health.ready
+    ),
+    _Gauge("held_records", "Records that are held for another attempt.", lambda health: health.held),
     _Gauge(
         "breaker_state",
         "0: closed; 1: half-open, a record is tried; 2: open.",
-        lambda one: _BREAKER[one.breaker],
+        lambda health: _BREAKER[health.breaker],
     ),
     _Gauge(
         "last_progress_timestamp_seconds",
         "When a record was last processed; 0: never.",
-        lambda one: one.last_progress,
+        lambda health: health.last_progress,
     ),
 )
 
@@ -118,13 +105,13 @@ class PrometheusWorkerObserver(WorkerObserver):
         delivery = settled.delivery
         self._outcomes.labels(delivery.group, settled.handler, delivery.topic, settled.outcome.label).inc()
 
-    def _begin(self, one: HandlerHealth) -> None:
+    def _begin(self, health: HandlerHealth) -> None:
         """Let counters begin at 0: what happens before the first sample, rates don't see."""
-        for topic in one.topics:
+        for topic in health.topics:
             for result in RunResult:
-                self._processed.labels(one.group, one.handler, topic, result)
+                self._processed.labels(health.group, health.handler, topic, result)
             for label in {outcome.label: None for outcome in TOLD}:
-                self._outcomes.labels(one.group, one.handler, topic, label)
+                self._outcomes.labels(health.group, health.handler, topic, label)
 
     def exposition(self) -> tuple[str, bytes]:
         return CONTENT_TYPE_LATEST, generate_latest(self._registry)

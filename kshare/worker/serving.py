@@ -31,7 +31,7 @@ from kshare.worker.run.runner import HandlerRunner, RunOptions
 from kshare.worker.run.windows import watch_windows
 from kshare.worker.settle.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.settle.retry_group import prepare_retry_group
-from kshare.worker.watch.announcement import AnnouncedHandler, AnnounceOptions
+from kshare.worker.watch.announcement import AnnouncedHandler, Announcement, AnnounceOptions, announced_url
 from kshare.worker.watch.announcing import ANNOUNCED_EVERY_S, announced
 from kshare.worker.watch.process_identity import identify_process
 
@@ -96,7 +96,7 @@ class Serving:
                 outbound = Outbound(router, writer)
                 limits = {group: await read_group_limits(router, group) for group in self._groups()}
                 routes = await self._with_topics(router)
-                for group in sorted({one.group for one in routes if one.options.tiers is not None}):
+                for group in sorted({other.group for other in routes if other.options.tiers is not None}):
                     await prepare_retry_group(router, group)
                 for route in routes:
                     await _require_topics_of_copies(route, routes, outbound)
@@ -115,8 +115,13 @@ class Serving:
     def _announced(self, router: Router, writer: RecordWriter) -> AbstractAsyncContextManager[None]:
         if self._announce is None or self.http_port is None:
             return nullcontext()
-        handlers = [AnnouncedHandler(route.name, route.group) for route in self._routes]
-        announcement = self._announce.announcement(self.identity, self.http_port, handlers, ANNOUNCED_EVERY_S)
+        endpoint = self._announce.http_host, self.http_port
+        announcement = Announcement(
+            identity=self.identity,
+            url=announced_url(self._announce.url, endpoint, self.identity.host),
+            handlers=tuple(AnnouncedHandler(route.name, route.group) for route in self._routes),
+            interval_s=ANNOUNCED_EVERY_S,
+        )
         return announced(router, writer, self._announce.topic, announcement)
 
     async def _run_handlers(
@@ -178,7 +183,7 @@ class Serving:
         """Tell the runners which of them have a higher priority."""
         for runner in self.runners:
             rank = runner.route.options.priority
-            runner.give_way_to([one for one in self.runners if one.route.options.priority > rank])
+            runner.give_way_to([other for other in self.runners if other.route.options.priority > rank])
 
     def _groups(self) -> set[str]:
         return {route.group for route in self._routes}
@@ -224,7 +229,7 @@ class Serving:
         self, route: Route, outbound: Outbound, start: Callable[[Route], Awaitable[None]]
     ) -> None:
         """Let a handler get the topics that match its patterns now."""
-        runner = next((one for one in self.runners if one.route.name == route.name), None)
+        runner = next((known for known in self.runners if known.route.name == route.name), None)
         if self.stopping.is_set() or not route.topics or (runner and runner.route.topics == route.topics):
             return
         await _require_topics_of_copies(route, self._routes, outbound)
@@ -297,10 +302,10 @@ async def _call(hook: Hook) -> None:
 
 async def _require_topics_of_copies(route: Route, routes: Iterable[Route], outbound: Outbound) -> None:
     """`routes` are all of the worker: several may have the same topic for dead letters."""
-    for topic in [one for tier in route.retry_topics() for one in tier]:
+    for topic in [topic for tier in route.retry_topics() for topic in tier]:
         await outbound.require_topic(topic, sources=route.topics)
     if isinstance(route.options.dead_letters, str):
         dead_letters = route.options.dead_letters
-        sharing = [one for one in routes if one.options.dead_letters == dead_letters]
-        sources = {topic for one in (route, *sharing) for topic in one.topics}
+        sharing = [other for other in routes if other.options.dead_letters == dead_letters]
+        sources = {topic for other in (route, *sharing) for topic in other.topics}
         await outbound.require_topic(dead_letters, sources=sources, keeps_dead_letters=True)

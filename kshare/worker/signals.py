@@ -69,15 +69,15 @@ def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
             earlier(number, frame)
 
     own_handlers.add(handle)
-    for one in STOP_SIGNALS:
-        before[one] = signal.getsignal(one)
-        if before[one] is not signal.SIG_IGN:
-            signal.signal(one, handle)
+    for number in STOP_SIGNALS:
+        before[number] = signal.getsignal(number)
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, handle)
     try:
         yield
     finally:
         own_handlers.discard(handle)
-        for one, earlier in before.items():
+        for number, earlier in before.items():
             # None: it was installed from C, and can't be installed from here.
-            if earlier is not None and signal.getsignal(one) is handle:
-                signal.signal(one, earlier)
+            if earlier is not None and signal.getsignal(number) is handle:
+                signal.signal(number, earlier)

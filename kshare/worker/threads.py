@@ -56,14 +56,14 @@ class WorkerThreads:
     def end(self) -> None:
         """Stop them, and wait until all have ended. Raises the first error."""
         started = [thread for thread in self._threads if thread.ident is not None]
-        for one in started:
-            one.stop_once()
-        for one in started:
-            while one.is_alive():
-                one.join(_LOOK_S)  # not for ever: on Windows, signal handlers run only in between
-        for one in started:
-            if one.error is not None:
-                raise one.error
+        for thread in started:
+            thread.stop_once()
+        for thread in started:
+            while thread.is_alive():
+                thread.join(_LOOK_S)  # not for ever: on Windows, signal handlers run only in between
+        for thread in started:
+            if thread.error is not None:
+                raise thread.error
 
 
 class _WorkerThread(threading.Thread):

@@ -263,10 +263,10 @@ class _Publications:
         """The copies of a record. They say where it was."""
         own = {"topic": delivery.topic, "partition": delivery.partition, "offset": delivery.offset}
         return [
-            one
-            for one in self._published
+            record
+            for record in self._published
             if any(
-                {(prefix + name, str(value).encode()) for name, value in own.items()} <= set(one.headers)
+                {(prefix + name, str(value).encode()) for name, value in own.items()} <= set(record.headers)
                 for prefix in (RETRY, DEAD_LETTER)
             )
         ]

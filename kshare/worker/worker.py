@@ -366,7 +366,7 @@ class _CallBack(TaskStatus[None]):
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error that ended a worker. Further ones are logged."""
     found = _leaves(group)
-    first, *others = [one for one in found if isinstance(one, Exception)] or found
+    first, *others = [error for error in found if isinstance(error, Exception)] or found
     for other in others:
         log.error("another error that ended the worker", exc_info=other)
     return first

@@ -36,7 +36,7 @@ def cut_letter(broker: Broker, value: bytes, size: int, offset: int = 0) -> Dead
         "truncated": b"%d" % size,
         "group": b"packers",
     }
-    headers = [("own", b"1"), *((PREFIX + name, one) for name, one in context.items())]
+    headers = [("own", b"1"), *((PREFIX + name, value) for name, value in context.items())]
     broker.produce("dead", [value], key=b"k", headers=headers)
     return read("dead", 0, broker.records("dead")[-1])
 

@@ -32,7 +32,6 @@ from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.retry import Retry
 from kshare.worker.run.draining import Draining
 from kshare.worker.run.pipeline import Pipeline
-from kshare.worker.run.settling_tasks import SettlingTasks
 from kshare.worker.run.slot_watch import SlotWatch
 from kshare.worker.run.slot_work import SlotWork
 from kshare.worker.run.slots import Slots
@@ -100,12 +99,11 @@ class Ours:
     async def _run(self) -> None:
         pipeline = self.pipeline
         async with anyio.create_task_group() as tasks:
-            pipeline.keep_calls.tasks = tasks
+            pipeline.handler.tasks = tasks
             work = SlotWork(pipeline, wants=pipeline.handler.changed)
             self.slots = Slots(tasks, self._system.sizes.at_once, work.run)
-            self.elsewhere = SettlingTasks(pipeline, tasks)
-            self.watch = SlotWatch(pipeline, self.slots, self.elsewhere)
-            self.draining = Draining(pipeline, self.slots, self.watch, self.elsewhere, _DRAIN_S)
+            self.watch = SlotWatch(pipeline, self.slots)
+            self.draining = Draining(pipeline, self.slots, self.watch, _DRAIN_S)
             self.scope = tasks.cancel_scope
             await self._stopping.wait()
             await self.draining.run()
@@ -156,7 +154,7 @@ class Ours:
 
     def is_idle(self) -> bool:
         queue = self.pipeline.queue
-        return not queue.has_ready and not self.slots.busy and not self.elsewhere.count
+        return not queue.has_ready and not self.slots.busy and not self.pipeline.settling
 
     def on_admission(self) -> None:
         """Nothing pauses."""

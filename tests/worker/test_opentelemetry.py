@@ -150,7 +150,9 @@ async def test_handlers_run_in_the_context_of_their_span(
         await until(lambda: len(telemetry.spans) == 4)
         assert not trace.get_current_span().get_span_context().is_valid
     spans = [span.context for span in telemetry.named("process orders")]
-    assert {one.span_id for one in seen} == {one.span_id for one in spans if one is not None}
+    assert {context.span_id for context in seen} == {
+        context.span_id for context in spans if context is not None
+    }
 
 
 @pytest.mark.lengthy

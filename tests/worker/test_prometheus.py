@@ -66,9 +66,9 @@ async def test_metrics_page(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
     bare = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
     worker.observe(PrometheusWorkerObserver(CollectorRegistry()))
-    for one in (worker, bare):
+    for target in (worker, bare):
 
-        @one.handler("orders")
+        @target.handler("orders")
         async def ship(value: str) -> None:
             pass
 

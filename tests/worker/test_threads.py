@@ -62,7 +62,7 @@ def test_all_threads_process_records_and_stop_at_a_signal(
     worker.run(backend=backend, threads=3)
     assert {*range(RECORDS)} <= {*got}
     assert hooks == ["start"] * 3 + ["end"] * 3
-    assert not [one for one in threading.enumerate() if one.name.startswith("kshare worker")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kshare worker")]
 
 
 @pytest.mark.lengthy

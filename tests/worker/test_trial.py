@@ -384,10 +384,12 @@ async def test_trials_agree_with_running_workers(value: str, options: dict[str, 
         field = COUNTED.get(trial.outcome, trial.outcome)
         running.wait_until(lambda: getattr(running.counts["ship"], field))
         published = [
-            one for topic in {one.topic for one in trial.published} for one in running.records(topic)
+            record
+            for topic in {record.topic for record in trial.published}
+            for record in running.records(topic)
         ]
-    assert [(one.key, one.value, [name for name, _ in one.headers]) for one in published] == [
-        (one.key, one.value, [name for name, _ in one.headers]) for one in trial.published
+    assert [(record.key, record.value, [name for name, _ in record.headers]) for record in published] == [
+        (record.key, record.value, [name for name, _ in record.headers]) for record in trial.published
     ]
 
 

@@ -447,7 +447,7 @@ async def test_names_and_messages_of_exceptions_are_bounded(
     for letter in broker.records("dead"):
         told = [value or b"" for name, value in letter.headers if name.startswith("__dlq.errors.")]
         assert max(map(len, told)) < 1_200
-        assert not any(b"\n" in one or b"\x1b" in one for one in told)
+        assert not any(b"\n" in line or b"\x1b" in line for line in told)
     assert max(map(len, caplog.messages)) < 2_000
 
 

@@ -133,8 +133,8 @@ class _Process:
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=given
                 )
         finally:
-            for one in given:
-                os.close(one)
+            for descriptor in given:
+                os.close(descriptor)
         failure = self._exchange(pickle.dumps((None, (_preparation(),)), pickle.HIGHEST_PROTOCOL))
         if failure:
             raise BrokenWorkerProcess("the main program can't be imported") from failure_from_bytes(failure)
@@ -171,7 +171,7 @@ def _standard_output() -> int | None:
 
 
 def _importable() -> list[str]:
-    return [one for one in sys.path if isinstance(one, str)]
+    return [place for place in sys.path if isinstance(place, str)]
 
 
 def _preparation() -> dict[str, Any]:

@@ -52,9 +52,9 @@ def _called(content: bytes, function: Callable[..., Any] | None = None) -> bytes
 
 
 def _ignore_signals() -> None:
-    for one in STOP_SIGNALS:
+    for stop_signal in STOP_SIGNALS:
         # Not SIG_IGN, which programs that the functions start would inherit.
-        signal.signal(one, lambda number, frame: None)
+        signal.signal(stop_signal, lambda number, frame: None)
     if hasattr(signal, "pthread_sigmask"):  # not on Windows
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 

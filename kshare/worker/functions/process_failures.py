@@ -26,7 +26,7 @@ class _Unpickler(pickle.Unpickler):
 
 def failure_as_bytes(error: Exception) -> bytes:
     kind = type(error)
-    classes = [(one.__qualname__, _pickled(one)) for one in kind.__mro__ if issubclass(one, Exception)]
+    classes = [(base.__qualname__, _pickled(base)) for base in kind.__mro__ if issubclass(base, Exception)]
     failure = _Failure(
         _pickled(error),
         [(name, pickled) for name, pickled in classes if pickled is not None],

@@ -72,13 +72,13 @@ def inspect_handler(
     delivery_kinds = (Deliveries, list[Delivery]) if is_batch else (Delivery,)
     wanted = "Deliveries" if is_batch else "Delivery"
     takes = [(parameter, hints.get(parameter, Any)) for parameter in parameters]
-    deliveries = [one for one, kind in takes if kind in delivery_kinds]
-    payloads = [(one, kind) for one, kind in takes if kind not in delivery_kinds]
-    for one, kind in payloads:
+    deliveries = [parameter for parameter, kind in takes if kind in delivery_kinds]
+    payloads = [(parameter, kind) for parameter, kind in takes if kind not in delivery_kinds]
+    for parameter, kind in payloads:
         if kind in (Delivery, Deliveries, list[Delivery]):
-            raise ConfigError(f"handler {name}: annotate {one} with {wanted} here, not with {kind!r}")
+            raise ConfigError(f"handler {name}: annotate {parameter} with {wanted} here, not with {kind!r}")
         if is_batch and kind is not Any and get_origin(kind) is not list:
-            raise ConfigError(f"batch handler {name}: annotate {one} with list[...], not {kind!r}")
+            raise ConfigError(f"batch handler {name}: annotate {parameter} with list[...], not {kind!r}")
     if len(deliveries) > 1 or len(payloads) > 1 or not takes:
         raise ConfigError(
             f"handler {name} takes {', '.join(parameters) or 'nothing'}: it must take the payload, a parameter "

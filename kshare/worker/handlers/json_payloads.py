@@ -91,7 +91,7 @@ def _as_is(found: Any) -> Any:
 
 
 def _one_of(allowed: tuple[Any, ...], found: Any) -> Any:
-    if not any(type(found) is type(one) and found == one for one in allowed):
+    if not any(type(found) is type(value) and found == value for value in allowed):
         raise ValueError
     return found
 
@@ -135,7 +135,7 @@ def _sequence_builder(kind: Any, parts: tuple[Any, ...], handler: str, known: di
         if type(found) is not list or (is_fixed and len(found) != len(builds)):
             raise ValueError
         if is_fixed:
-            return kind(each(one) for each, one in zip(builds, found, strict=True))
+            return kind(each(item) for each, item in zip(builds, found, strict=True))
         return kind(map(builds[0], found) if builds else found)
 
     return build
@@ -150,9 +150,9 @@ def _json_builder(kind: type, items: list[Build]) -> Build:
         if type(found) is not kind:
             raise ValueError
         if items and isinstance(found, list):
-            return [items[0](one) for one in found]
+            return [items[0](item) for item in found]
         if items and isinstance(found, dict):
-            return {key: items[1](one) for key, one in found.items()}
+            return {key: items[1](item) for key, item in found.items()}
         return found
 
     return build

@@ -180,7 +180,7 @@ def checkable(
 def check_names(options: Iterable[str], *, is_batch: bool = True) -> None:
     """Raises ConfigError for names that aren't options of handlers, or only of the other kind of handler."""
     mistakes = Mistakes()
-    names = [one.name for one in fields(HandlerOptions)]
+    names = [field.name for field in fields(HandlerOptions)]
     for name in options:
         if name in _OF_BATCHES and not is_batch:
             mistakes.add(f"{name} is for batch handlers: write batch_handler, or leave it out")
@@ -192,7 +192,7 @@ def check_names(options: Iterable[str], *, is_batch: bool = True) -> None:
 def check_connection_names(options: Iterable[str]) -> None:
     """Raises ConfigError for names that aren't options of connections, in our names or in Kafka's."""
     mistakes = Mistakes()
-    ours = [*(one.name for one in fields(HandlerOptions)), *WORKER_OPTIONS, *CONNECTION_OPTIONS]
+    ours = [*(field.name for field in fields(HandlerOptions)), *WORKER_OPTIONS, *CONNECTION_OPTIONS]
     for name in options:
         if name in CONNECTION_OPTIONS or name in CONSUMER_OPTIONS or dotted(name) in KAFKA_NAMES:
             continue

@@ -101,7 +101,7 @@ class HeldBack(Generic[T]):
         """Remove entries of records that were taken out, once they are most of the heap: they would pile up behind a
         record that stays for long."""
         if len(heap) > 2 * len(self._held) + _UNTIDY:
-            heap[:] = [one for one in heap if one[1] in self._held]
+            heap[:] = [entry for entry in heap if entry[1] in self._held]
             heapq.heapify(heap)
 
     def _forget_taken(self, heap: list[tuple[NumberT, int]]) -> bool:

@@ -82,7 +82,7 @@ class WorkQueue:
 
     @property
     def next_due(self) -> float | None:
-        dues = [one for one in (self._held.next_due, self._copies.next_due) if one is not None]
+        dues = [due for due in (self._held.next_due, self._copies.next_due) if due is not None]
         return min(dues, default=None)
 
     def has_waiting(self, before: float) -> bool:
@@ -98,7 +98,11 @@ class WorkQueue:
 
     def _unwritten(self) -> list[Delivery]:
         """Held records whose copies couldn't be written."""
-        found = [one for one in self._held if one.pending is not None] if self._may_hold_unwritten else []
+        found = (
+            [delivery for delivery in self._held if delivery.pending is not None]
+            if self._may_hold_unwritten
+            else []
+        )
         self._may_hold_unwritten = bool(found)
         return found
 
@@ -321,7 +325,7 @@ class WorkQueue:
         """Take out everything, to be handed back: with the time at which it may be processed, or 0."""
         held = [*self._held.take_all(), *self._copies.take_all()]
         self._ready.extend(self._lanes.take_all())
-        for delivery, due_at in [*held, *((one, 0.0) for one in self.take_ready())]:
+        for delivery, due_at in [*held, *((delivery, 0.0) for delivery in self.take_ready())]:
             self._keys.pop(delivery.record, None)
             yield delivery, due_at
         self._lanes.keep_busy(self._keys.values())  # of those that are being processed

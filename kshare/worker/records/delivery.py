@@ -330,24 +330,27 @@ class Deliveries(list[Delivery]):
     def __init__(self, deliveries: Iterable[Delivery] = ()) -> None:
         super().__init__(deliveries)
         self._whole = tuple(self)  # handlers may change the list
-        self._results = next((one.batch_results for one in self if one.batch_results), None) or BatchResults()
-        for one in self:
-            one.batch_results = self._results
+        self._results = (
+            next((delivery.batch_results for delivery in self if delivery.batch_results), None)
+            or BatchResults()
+        )
+        for delivery in self:
+            delivery.batch_results = self._results
 
     def accept_all(self) -> None:
         """Accept them now."""
-        for one in self._undecided():
-            one.accept()
+        for delivery in self._undecided():
+            delivery.accept()
 
     def release_all(self, delay: float | None = None) -> None:
         """Release them when the handler has ended, or after a delay in seconds."""
-        for one in self._undecided():
-            one.release(delay)
+        for delivery in self._undecided():
+            delivery.release(delay)
 
     def reject_all(self, reason: str = "rejected by its handler") -> None:
         """Reject them when the handler has ended."""
-        for one in self._undecided():
-            one.reject(reason)
+        for delivery in self._undecided():
+            delivery.reject(reason)
 
     def publish(
         self,
@@ -368,12 +371,12 @@ class Deliveries(list[Delivery]):
         self._whole[0]._settle(lambda: self._keep(result))
 
     def _keep(self, result: Result) -> None:
-        if any(one.is_accepted and not one.has_unwritten for one in self._whole):
+        if any(delivery.is_accepted and not delivery.has_unwritten for delivery in self._whole):
             raise KshareError("records of the batch are accepted already: publish results before that")
         self._results.add(result)
 
     def _undecided(self) -> list[Delivery]:
-        return [one for one in self if one.decision is None]
+        return [delivery for delivery in self if delivery.decision is None]
 
 
 def context_of(delivery: Delivery, attempts: int, due_ms: int) -> RetryContext:

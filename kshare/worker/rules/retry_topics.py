@@ -88,7 +88,7 @@ def _are_tiers(tiers: object) -> bool:
         isinstance(tiers, tuple)
         and bool(tiers)
         and all(type(tier) in (int, float) and 0.001 <= tier <= 86_400 for tier in tiers)
-        and all(one < following for one, following in pairwise(tiers))
+        and all(tier < following for tier, following in pairwise(tiers))
     )
 
 

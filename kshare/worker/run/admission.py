@@ -65,7 +65,7 @@ class Admission:
     def may_start(self) -> bool:
         if self.is_stopped:
             return False
-        return not self._higher or not any(one._has_work for one in self._higher)
+        return not self._higher or not any(other._has_work for other in self._higher)
 
     @property
     def is_unrestricted(self) -> bool:

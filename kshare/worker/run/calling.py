@@ -13,33 +13,24 @@ import anyio
 from anyio import from_thread
 
 from kshare.errors import KshareError
-from kshare.summary_log import SummaryLog
 from kshare.worker.functions.process_calls import ProcessCalls
 from kshare.worker.functions.user_functions import call_plain, require_ended
-from kshare.worker.handlers.inspection import HandlerCall
-from kshare.worker.handlers.routes import BatchMiddleware, GoOn, Middleware
+from kshare.worker.handlers.routes import GoOn
+from kshare.worker.host import RunningHandler
 from kshare.worker.records.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.run.thread_places import ThreadPlaces
-from kshare.worker.watch.watching import Watch
 
 
 class Caller:
-    """`concurrency`: how many threads or processes there may be for plain functions."""
+    """Plain functions have as many threads or processes as `concurrency` says."""
 
-    def __init__(
-        self,
-        call: HandlerCall,
-        middleware: Sequence[Middleware] | Sequence[BatchMiddleware],
-        concurrency: int,
-        watch: Watch | None = None,
-        summary: SummaryLog | None = None,
-    ) -> None:
-        self._call = call
-        self._watch = watch or Watch()
-        self._middleware: Sequence[Callable[[Any, GoOn], Awaitable[None]]] = middleware
-        self._processes = ProcessCalls(concurrency)
-        self._summary = summary or SummaryLog(logging.getLogger("kshare.worker"))
-        self._threads = ThreadPlaces(concurrency, self._on_no_thread)
+    def __init__(self, handler: RunningHandler) -> None:
+        self._call = handler.route.call
+        self._watch = handler.watch
+        self._middleware: Sequence[Callable[[Any, GoOn], Awaitable[None]]] = handler.route.middleware
+        self._summary = handler.summary
+        self._processes = ProcessCalls(handler.options.most_at_once)
+        self._threads = ThreadPlaces(handler.options.most_at_once, self._on_no_thread)
 
     def _on_no_thread(self) -> None:
         """A function has to wait, because cancelled ones haven't ended."""
@@ -92,7 +83,7 @@ class Caller:
         whole = Deliveries(deliveries)
 
         async def handler() -> None:
-            await self._run(self._call.arguments([one.payload for one in whole], whole), whole)
+            await self._run(self._call.arguments([delivery.payload for delivery in whole], whole), whole)
 
         try:
             with self._watch.run(tuple(whole), is_batch=True):
@@ -158,10 +149,10 @@ async def _around(
         return begun[-1]
 
     await middleware(subject, following)
-    for one in begun:
-        if inspect.getcoroutinestate(one) != inspect.CORO_CLOSED:
-            if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
-                one.close()
+    for call in begun:
+        if inspect.getcoroutinestate(call) != inspect.CORO_CLOSED:
+            if inspect.getcoroutinestate(call) == inspect.CORO_CREATED:
+                call.close()
             name = getattr(middleware, "__qualname__", repr(middleware))
             raise KshareError(
                 f"middleware {name} ended before the handler: it must await the function that goes on"

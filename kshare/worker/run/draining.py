@@ -10,7 +10,6 @@ from kshare.wording import counted
 from kshare.worker.functions.concurrently import for_each
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.run.pipeline import Pipeline
-from kshare.worker.run.settling_tasks import SettlingTasks
 from kshare.worker.run.slot_watch import SlotWatch
 from kshare.worker.run.slots import Slots
 
@@ -31,7 +30,6 @@ class Draining:
         pipeline: Pipeline,
         slots: Slots,
         watch: SlotWatch,
-        elsewhere: SettlingTasks,
         drain_timeout: float,
     ) -> None:
         self._handler = pipeline.handler
@@ -40,7 +38,6 @@ class Draining:
         self._pipeline = pipeline
         self._slots = slots
         self._watch = watch
-        self._elsewhere = elsewhere
         self._drain_timeout = drain_timeout
         self._waiting: list[Delivery] = []
         """What the queue had at the deadline, to be handed back."""
@@ -87,9 +84,9 @@ class Draining:
         in_hand = [
             *self._waiting,
             *self._pipeline.queue.in_hand(),
-            *(one for slot in self._slots.all for one in deliveries_of(slot)),
+            *(delivery for slot in self._slots.all for delivery in deliveries_of(slot)),
         ]
-        for delivery in {one.record: one for one in in_hand}.values():
+        for delivery in {delivery.record: delivery for delivery in in_hand}.values():
             executor.on_abandoned(delivery)
         for slot in calls:  # not when they have ended, which they may never do
             self._watch.give_up(slot, deliveries_of(slot))
@@ -111,8 +108,8 @@ class Draining:
         """Handlers have a short time after they were cancelled, what has to be written has more."""
         now = self._clock()
         until, until_settled = now + _CANCEL_GRACE_S, now + LAST_WRITES_S + _CANCEL_GRACE_S
-        while self._slots.busy or self._elsewhere.count:
-            if self._clock() >= (until_settled if self._slots.settling or self._elsewhere.count else until):
+        while self._slots.busy or self._pipeline.settling:
+            if self._clock() >= (until_settled if self._slots.settling or self._pipeline.settling else until):
                 break
             await anyio.sleep(0.01)
 

@@ -57,7 +57,7 @@ async def look_for_changes(
 
 async def current_limits(router: Router, group: str) -> ShareLimits:
     """Raises BrokerError."""
-    found = {one.name: one.value for one in await group_config(router, group)}
+    found = {setting.name: setting.value for setting in await group_config(router, group)}
     found |= await broker_values(router, _OF_BROKERS)
     return ShareLimits(
         lock_s=_number(found, "record.lock.duration.ms", 30_000) / 1000,

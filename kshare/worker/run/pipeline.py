@@ -5,9 +5,12 @@ It knows nothing of where records come from, so trials of tests use it as well.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from kshare.errors import KshareError
 from kshare.worker.host import RunningHandler
 from kshare.worker.queue.work_queue import Item, WorkQueue
+from kshare.worker.records.delivery import Delivery
 from kshare.worker.run.admission import Admission
 from kshare.worker.run.calling import Caller
 from kshare.worker.run.processing import Processing
@@ -22,21 +25,37 @@ from kshare.worker.settle.outbound import Publisher
 class Pipeline:
     def __init__(self, handler: RunningHandler, publisher: Publisher) -> None:
         self.handler = handler
-        options = handler.options
         self.writes = BoundedWrites(publisher, handler.clock)
-        self.caller = Caller(
-            handler.route.call, handler.route.middleware, options.most_at_once, handler.watch, handler.summary
-        )
+        self.caller = Caller(handler)
         self.queue = WorkQueue(handler, self._on_gone)
         self.admission = Admission(handler, self.queue)
-        self.keep_calls = KeepCalls(handler)
-        self.executor = Executor(handler, self.queue, Copies(handler, self.writes, self.keep_calls))
+        self.executor = Executor(handler, self.queue, Copies(handler, self.writes, KeepCalls(handler)))
         self.runs = (
-            None if options.tiers is None else MovedRuns(handler, self.writes, options.tiers, self.queue)
+            MovedRuns(handler, self.writes, tiers, self.queue)
+            if (tiers := handler.options.tiers) is not None
+            else None
         )
         self.processing = Processing(
             handler, self.caller, self.queue, self.executor, self.admission, self.writes, self.runs
         )
+        self.settling = 0
+        """How many records are being settled that no slot has."""
+
+    def start_settling(self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery) -> None:
+        """Settle a record that no slot has, in a task: it may take long to write a copy."""
+        assert self.handler.tasks is not None, "it runs"
+        self.settling += 1
+        name = f"kshare worker: settle a record of {self.handler.route.name}"
+        self.handler.tasks.start_soon(self._settle, settle, delivery, name=name)
+
+    async def _settle(self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery) -> None:
+        try:
+            await settle(delivery)
+        finally:
+            self.settling -= 1
+        self.processing.leave_lane(delivery)
+        if self.admission.hands_back:
+            self.handler.changed.send()  # the next record of its key may be handed back, too
 
     async def close(self) -> None:
         """Call it at the end."""

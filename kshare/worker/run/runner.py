@@ -35,7 +35,6 @@ from kshare.worker.run.intake import Intake
 from kshare.worker.run.pipeline import Pipeline
 from kshare.worker.run.retry_intake import MAX_COPIES, RetryIntake
 from kshare.worker.run.runs_in_progress import runs_in_progress
-from kshare.worker.run.settling_tasks import SettlingTasks
 from kshare.worker.run.slot_watch import SlotWatch
 from kshare.worker.run.slot_work import SlotWork
 from kshare.worker.run.slots import Slots
@@ -151,14 +150,11 @@ class HandlerRunner:
 
     def _start(self, tasks: TaskGroup) -> None:
         name = self.route.name
-        self._pipeline.keep_calls.tasks = tasks
+        self._handler.tasks = tasks
         work = self._work = SlotWork(self._pipeline, self._wants)
         self._slots = Slots(tasks, self._options.most_at_once, work.run)
-        self._elsewhere = SettlingTasks(self._pipeline, tasks)
-        self._watch = SlotWatch(self._pipeline, self._slots, self._elsewhere)
-        self._draining = Draining(
-            self._pipeline, self._slots, self._watch, self._elsewhere, self._run_options.drain_timeout
-        )
+        self._watch = SlotWatch(self._pipeline, self._slots)
+        self._draining = Draining(self._pipeline, self._slots, self._watch, self._run_options.drain_timeout)
         self._intake = Intake(self._pipeline, self._consumer, self._slots, self._wants)
         self._giving_back = EarlyRelease(self._pipeline, self._slots, lambda: self._consumers)
         tasks.start_soon(self._intake.run, tasks, name=f"kshare worker: feed {name}")
@@ -203,10 +199,6 @@ class HandlerRunner:
     def on_limits(self) -> None:
         """The limits of its group have changed."""
         source_of(self._consumer).set_delivery_limit(self._limits.deliveries)
-
-    @property
-    def group(self) -> str:
-        return self.route.group
 
     def pinned(self) -> dict[TopicPartition, int]:
         """The first offset in each partition of its topics that is held, or whose run could be moved."""
@@ -378,7 +370,7 @@ class HandlerRunner:
         # While a handler with a higher priority is busy, this one waits; so it isn't done.
         admission = self._admission
         has_work = admission.has_to_try if admission.is_stopped else self._queue.has_ready
-        is_busy = self._slots.busy or self._elsewhere.count
+        is_busy = self._slots.busy or self._pipeline.settling
         return all(consumer.is_drained for consumer in self._consumers) and not has_work and not is_busy
 
     # --- looking after
@@ -445,7 +437,7 @@ class HandlerRunner:
             self._note_stuck()
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
-                self._elsewhere.settle(pipeline.executor.make_way, delivery)
+                pipeline.start_settling(pipeline.executor.make_way, delivery)
             if not self._consumer.can_renew:
                 if not self.is_stopping:
                     self._giving_back.look(now, tasks)
@@ -453,7 +445,7 @@ class HandlerRunner:
                 going = queue.take_pinning(pipeline.executor.may_hand_back, all_of_them=self.is_stuck)
                 self._hand_back_at = now + (0 if going else _HAND_BACK_S)
                 for delivery in going:
-                    self._elsewhere.settle(pipeline.executor.hand_back, delivery)
+                    pipeline.start_settling(pipeline.executor.hand_back, delivery)
             self._intake.make_room()
             self._handler.summary.log_due()
             self._wants.send()

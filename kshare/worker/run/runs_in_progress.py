@@ -19,7 +19,7 @@ def runs_in_progress(
 ) -> tuple[tuple[RunStatus, ...], int]:
     """The longest runs, and how many there are in all."""
     busy = [(_seconds(slot, now), slot) for slot in slots if slot.current]
-    longest = heapq.nlargest(MOST_RUNS, busy, key=lambda one: one[0])
+    longest = heapq.nlargest(MOST_RUNS, busy, key=lambda run: run[0])
     return tuple(_status(slot, seconds, delivery_of) for seconds, slot in longest), len(busy)
 
 

@@ -11,7 +11,6 @@ from kshare.client.record import lost_spans_of
 from kshare.worker.queue.work_queue import Item, record_of
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.run.pipeline import Pipeline
-from kshare.worker.run.settling_tasks import SettlingTasks
 from kshare.worker.run.slots import Slot, Slots
 from kshare.worker.watch.log_context import log_fields
 
@@ -22,13 +21,11 @@ _SETTLE_S = 60.0
 
 
 class SlotWatch:
-    def __init__(self, pipeline: Pipeline, slots: Slots, elsewhere: SettlingTasks) -> None:
-        """What is given up is settled `elsewhere`."""
+    def __init__(self, pipeline: Pipeline, slots: Slots) -> None:
         self._handler = pipeline.handler
         self._pipeline = pipeline
         self._slots = slots
         self._clock = pipeline.handler.clock
-        self._elsewhere = elsewhere
 
     def look(self) -> None:
         now, counts = self._clock(), self._handler.counts
@@ -43,7 +40,7 @@ class SlotWatch:
                 # What is kept isn't given back: that would cost deliveries, while what it depends on is down.
                 if now - slot.cancelled_at > _STUCK_S and not slot.keeps:
                     for delivery in self.given_up(slot):
-                        self._elsewhere.settle(self._pipeline.processing.settle_cancelled, delivery)
+                        self._pipeline.start_settling(self._pipeline.processing.settle_cancelled, delivery)
             elif now - slot.seen_at > self._limit_of(slot):
                 self._cancel_slow(slot)
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):

@@ -97,7 +97,7 @@ class SlotWork:
         until = 0
         while True:
             if slots.has_too_many_awake:
-                await slots.sleep(slot)
+                await slots.sleep()
                 self._check_leases()
             if coarse_clock.coarse_ms() > until:
                 await checkpoint()
@@ -113,7 +113,7 @@ class SlotWork:
             item = queue.next() if admission.is_unrestricted else await admission.next()
             if item is None:
                 self._changed.send()
-                await slots.sleep(slot)
+                await slots.sleep()
                 self._check_leases()
                 until = coarse_clock.coarse_ms() + _SLICE_MS
                 continue
@@ -186,7 +186,7 @@ class SlotWork:
             else:
                 slot.clear()
                 self._changed.send()
-                await slots.sleep(slot)
+                await slots.sleep()
 
     async def _collect(self, slot: Slot) -> bool:
         """Fill `slot.batch`. Returns False if there is nothing to process."""

@@ -99,7 +99,7 @@ class Slot:
         """Whether the handler wasn't called yet, so that its time doesn't count."""
         if self.batch is None:
             return self.delivery is not None and self.delivery.is_waiting
-        return self.is_collecting or any(one.is_waiting for one in self.batch)
+        return self.is_collecting or any(delivery.is_waiting for delivery in self.batch)
 
     @property
     def is_cancelled(self) -> bool:
@@ -210,13 +210,12 @@ class Slots:
             self.all.append(slot)
             self._tasks.start_soon(self._run, slot)
 
-    async def sleep(self, slot: Slot, longest: float | None = None) -> None:
-        """Wait for `wake_one`, or until `longest` seconds have passed."""
+    async def sleep(self) -> None:
+        """Wait for `wake_one`."""
         event = anyio.Event()
         self._idle.append(event)
         try:
-            with anyio.move_on_after(longest):
-                await event.wait()
+            await event.wait()
         finally:
             if event.is_set():
                 self._is_waking = False

@@ -15,7 +15,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -23,6 +23,9 @@ from kshare.admin.log_offsets import LATEST, log_offsets
 from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import Router
 from kshare.errors import KshareError
+
+if TYPE_CHECKING:
+    from kshare.worker.run.runner import HandlerRunner
 
 log = logging.getLogger("kshare.worker")
 
@@ -89,33 +92,20 @@ async def read_windows(
     return found
 
 
-class Pinning(Protocol):
-    """What pins windows: a handler."""
-
-    @property
-    def group(self) -> str: ...
-
-    def pinned(self) -> dict[TopicPartition, int]:
-        """The first offset in each partition that may pin its window."""
-        ...
-
-    def on_windows(self, windows: Mapping[TopicPartition, GroupWindow]) -> None: ...
-
-
-async def watch_windows(router: Router, handlers: Sequence[Pinning]) -> None:
+async def watch_windows(router: Router, handlers: Sequence[HandlerRunner]) -> None:
     """Look at what handlers pin for long, until cancelled. `handlers` may become more."""
-    before: dict[Pinning, dict[TopicPartition, int]] = {}
+    before: dict[HandlerRunner, dict[TopicPartition, int]] = {}
     while True:
         await anyio.sleep(LOOK_AT_WINDOWS_S)
         pinned = {handler: handler.pinned() for handler in handlers}
-        for one, offsets in pinned.items():
-            known = before.get(one, {})
+        for handler, offsets in pinned.items():
+            known, group = before.get(handler, {}), handler.route.group
             where = [place for place, offset in offsets.items() if known.get(place) == offset]
             if not where:
                 continue
             try:
                 with anyio.move_on_after(2 * LOOK_AT_WINDOWS_S):
-                    one.on_windows(await read_windows(router, one.group, where))
+                    handler.on_windows(await read_windows(router, group, where))
             except KshareError as problem:
-                log.debug("group %s: its in-flight windows can't be read: %s", one.group, problem)
+                log.debug("group %s: its in-flight windows can't be read: %s", group, problem)
         before = pinned

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import KshareError
@@ -29,8 +28,6 @@ class KeepCalls:
     """As many calls as a handler may run at once may go on although they were cancelled."""
 
     def __init__(self, handler: RunningHandler) -> None:
-        self.tasks: TaskGroup | None = None
-        """Where they run. None: where they are made."""
         self._handler = handler
         self._going: set[tuple[str, int, int]] = set()
         """The records of those that go on although they were cancelled."""
@@ -40,7 +37,8 @@ class KeepCalls:
 
         Raises KshareError, and makes no call, while too many go on, or one for the same record.
         """
-        if self.tasks is None:
+        tasks = self._handler.tasks
+        if tasks is None:
             return await function()
         record = delivery.topic, delivery.partition, delivery.offset
         if record in self._going:
@@ -48,7 +46,7 @@ class KeepCalls:
         if len(self._going) >= (most := self._handler.options.most_at_once):
             raise KshareError(f"{most} calls go on, although they were cancelled")
         call = _Call(function, lambda: self._going.discard(record))
-        self.tasks.start_soon(call.run, name="kshare worker: keep a dead letter")
+        tasks.start_soon(call.run, name="kshare worker: keep a dead letter")
         try:
             await call.ended.wait()
         finally:

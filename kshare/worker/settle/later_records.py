@@ -53,10 +53,10 @@ class LaterRecords:
             async with self._reading[where]:
                 if question.response is None:
                     # Not those that need an earlier part of the log, which may be damaged.
-                    asked = [one for one in questions if one.offset >= offset]
+                    asked = [question for question in questions if question.offset >= offset]
                     await self._read(where, offset + 1, asked)
-                    for one in asked:
-                        one.response = bool(one.response)
+                    for question in asked:
+                        question.response = bool(question.response)
         finally:
             del questions[question]
         return bool(question.response)
@@ -103,9 +103,9 @@ def _note(wanted: dict[Header, list[_Question]], header: Header, offset: int) ->
     asked = wanted.get(header)
     if asked is None:
         return
-    for one in asked:
-        if one.offset < offset:
-            one.response = True
-    wanted[header] = [one for one in asked if one.response is None]
+    for question in asked:
+        if question.offset < offset:
+            question.response = True
+    wanted[header] = [question for question in asked if question.response is None]
     if not wanted[header]:
         del wanted[header]

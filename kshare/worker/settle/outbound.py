@@ -111,7 +111,7 @@ class Outbound:
     async def _largest_copy(self, sources: Iterable[str]) -> int:
         """How large a copy may be. Sources whose settings we may not read count as having the brokers' default."""
         found = await describe_many(self._router, ConfigResource.TOPIC, sources, [_LARGEST_COPY])
-        largest = max((int(one.get(_LARGEST_COPY) or 0) for one in found.values()), default=0)
+        largest = max((int(settings.get(_LARGEST_COPY) or 0) for settings in found.values()), default=0)
         return min(_MOST_LARGEST, max(_LEAST_LARGEST, largest + largest // 16 + _FOR_HEADERS))
 
 

@@ -53,7 +53,11 @@ async def _settings(router: Router, group: str) -> dict[str, str]:
         found = await group_config(router, group)
     except NotAuthorized:
         return {}
-    return {one.name: one.value for one in found if one.source == "group" and one.value is not None}
+    return {
+        setting.name: setting.value
+        for setting in found
+        if setting.source == "group" and setting.value is not None
+    }
 
 
 async def _starts_at_the_beginning(router: Router, group: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from kshare.errors import ConfigError
@@ -46,20 +45,6 @@ class AnnounceOptions:
     topic: str
     url: str
     http_host: str
-
-    def announcement(
-        self,
-        identity: ProcessIdentity,
-        http_port: int,
-        handlers: Iterable[AnnouncedHandler],
-        interval_s: float,
-    ) -> Announcement:
-        return Announcement(
-            identity=identity,
-            url=announced_url(self.url, (self.http_host, http_port), identity.host),
-            handlers=tuple(handlers),
-            interval_s=interval_s,
-        )
 
 
 def announcement_value(announcement: Announcement) -> bytes:

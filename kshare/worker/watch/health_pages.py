@@ -50,7 +50,7 @@ class HealthPages:
         return HttpResponse.text(404, "there are /live, /ready, /status and /metrics")
 
     def _metrics(self) -> HttpResponse:
-        found = [one for one in (observer.exposition() for observer in self._observers) if one is not None]
+        found = [page for page in (observer.exposition() for observer in self._observers) if page is not None]
         if not found:
             return HttpResponse.text(404, _NO_METRICS)
         return HttpResponse(200, found[0][0], b"".join(body for _, body in found))

@@ -118,5 +118,7 @@ def _result_of(run: HandlerRun, error: BaseException | None) -> RunResult:
         return RunResult.CANCELLED
     if error is None:
         return RunResult.RETURNED
-    is_postponed = isinstance(error, InProgress) and not any(one.is_settled for one in run.deliveries)
+    is_postponed = isinstance(error, InProgress) and not any(
+        delivery.is_settled for delivery in run.deliveries
+    )
     return RunResult.POSTPONED if is_postponed else RunResult.FAILED

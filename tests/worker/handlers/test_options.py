@@ -114,7 +114,7 @@ def test_dead_letters_may_be_an_async_function_in_a_plain_decorator() -> None:
 
 
 def beginnings(error: ConfigError) -> list[str]:
-    return [one.split(" must")[0].split(";")[0].split(": ")[0] for one in error.mistakes]
+    return [mistake.split(" must")[0].split(";")[0].split(": ")[0] for mistake in error.mistakes]
 
 
 def test_all_mistakes_of_a_handler_are_told_at_once() -> None:

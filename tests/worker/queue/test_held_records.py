@@ -143,7 +143,7 @@ class AgainstModel(RuleBasedStateMachine):
         for where, offset, _ in self.model.values():
             assert self.newest.get(where, offset) - offset + 1 <= 20
         if len(before) <= 6:
-            gone = [one for item, one in before.items() if item not in self.model]
+            gone = [place for item, place in before.items() if item not in self.model]
             assert all(self.newest.get(where, offset) - offset + 1 > 20 for where, offset, _ in gone)
 
     @rule()

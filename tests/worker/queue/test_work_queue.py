@@ -233,8 +233,8 @@ def test_everything_is_taken_out_once() -> None:
     queue.hold_copy(delivery(batch(1, offset=20)), 10.0)
     queue.put(delivery(batch(1, offset=30)))
     taken = [delivery for delivery, _ in queue.take_all()]
-    assert sorted(one.offset for one in taken) == [0, 1, 2, 10, 20, 30]
-    assert all(is_held(one) for one in taken)
+    assert sorted(record.offset for record in taken) == [0, 1, 2, 10, 20, 30]
+    assert all(is_held(record) for record in taken)
     assert (list(queue.take_all()), queue.unavailable, queue.copies) == ([], 0, 0)
 
 
@@ -287,7 +287,7 @@ def test_taking_out_everything_forgets_all_other_keys() -> None:
     running = queue.next()
     assert len([*queue.take_all()]) == 2
     gc.collect()
-    assert [one() is None for one in keys] == [False, True, True]
+    assert [key() is None for key in keys] == [False, True, True]
     assert running is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,10 +15,12 @@ from kshare import KshareError
 from kshare.client.made_records import made_record
 from kshare.client.record import lease_of
 from kshare.state.lease import ACCEPT, HELD
-from kshare.worker import Deliveries, Delivery
+from kshare.worker import Deliveries, Delivery, HandlerOptions
 from kshare.worker.handlers.inspection import RunsIn, inspect_handler
 from kshare.worker.handlers.payloads import PayloadError
-from kshare.worker.handlers.routes import Middleware
+from kshare.worker.handlers.routes import Route
+from kshare.worker.host import RunningHandler
+from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.run.calling import Caller
 
 pytestmark = pytest.mark.anyio
@@ -27,11 +30,16 @@ DEADLINE_S = 30.0
 
 def caller(
     function: Callable[..., Any],
-    *middleware: Middleware,
+    *middleware: Any,
     runs_in: RunsIn | None = None,
     is_batch: bool = False,
 ) -> Caller:
-    return Caller(inspect_handler(function, is_batch=is_batch, runs_in=runs_in), middleware, 2)
+    call = inspect_handler(function, is_batch=is_batch, runs_in=runs_in)
+    options = HandlerOptions(group="g", concurrency=2)
+    route = Route("ship", ("orders",), call, options, is_batch, middleware=middleware)
+    host: Any = None  # it isn't asked
+    handler = RunningHandler(route, ShareLimits(), host, clock=time.monotonic, wall_clock=time.time)
+    return Caller(handler)
 
 
 def delivery(value: bytes = b"7") -> Delivery:
@@ -121,8 +129,7 @@ async def test_batch_middleware_gets_the_whole_batch() -> None:
     async def ship(deliveries: list[Delivery]) -> None:
         steps.append("handler")
 
-    call = inspect_handler(ship, is_batch=True)
-    await Caller(call, [around], 2).batch([delivery(b"1"), delivery(b"2")])
+    await caller(ship, around, is_batch=True).batch([delivery(b"1"), delivery(b"2")])
     assert steps == [2, "handler", "done"]
 
 
@@ -130,11 +137,11 @@ async def test_batches() -> None:
     got: list[object] = []
 
     async def ship(numbers: list[int], deliveries: list[Delivery]) -> None:
-        got.extend([numbers, [one.value for one in deliveries]])
+        got.extend([numbers, [delivery.value for delivery in deliveries]])
 
     made, batch = caller(ship, is_batch=True), [delivery(b"1"), delivery(b"2")]
-    for one in batch:
-        made.decode(one)
+    for each in batch:
+        made.decode(each)
     await made.batch(batch)
     assert got == [[1, 2], [b"1", b"2"]]
     with pytest.raises(PayloadError):

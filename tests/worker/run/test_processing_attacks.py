@@ -192,7 +192,7 @@ async def test_what_a_batch_gives_up_is_handed_back_if_that_is_cancelled() -> No
     records = [made_record("orders", b"1", offset=offset, timestamp=1_000) for offset in range(3)]
     slot.batch = deliveries = [route.deliver(record) for record in records]
     async with anyio.create_task_group() as tasks:
-        pipeline.keep_calls.tasks = tasks
+        pipeline.handler.tasks = tasks
         with anyio.CancelScope() as slot.scope:
             tasks.start_soon(_cancel_when, lambda: len(kept) == 3, slot)
             await pipeline.processing.batch(slot)

@@ -31,7 +31,7 @@ class Work:
     async def work(self, slots: Slots, slot: Slot) -> None:
         while True:
             if not self.waiting:
-                await self.slots.sleep(slot)
+                await self.slots.sleep()
                 continue
             number = self.waiting.popleft()
             if self.waiting and self.slots.has_free:
@@ -98,29 +98,13 @@ async def test_sleeping_tasks_are_used_before_new_ones_are_created() -> None:
         assert len(work.slots.all) == 1
 
 
-async def test_task_that_waits_for_a_time_wakes_up_by_itself() -> None:
-    woken: list[bool] = []
-    async with anyio.create_task_group() as tasks:
-
-        async def work(slots: Slots, slot: Slot) -> None:
-            await slots.sleep(slot, 0.001)
-            woken.append(slots.has_free)
-            tasks.cancel_scope.cancel()
-
-        slots = Slots(tasks, 1, work)
-        with anyio.fail_after(DEADLINE_S):
-            slots.wake_one()
-            await anyio.sleep_forever()
-    assert woken == [False]
-
-
 async def test_task_cancelled_while_it_sleeps_is_not_woken_any_more() -> None:
     async with anyio.create_task_group() as tasks:
         ran: list[int] = []
 
         async def work(slots: Slots, slot: Slot) -> None:
             with anyio.CancelScope() as slot.scope:
-                await slots.sleep(slot)
+                await slots.sleep()
             ran.append(len(ran))
             await anyio.sleep_forever()
 

@@ -45,7 +45,7 @@ def test_there_are_never_more_threads_than_places(backend: str, caplog: pytest.L
         if "threads still run functions that were cancelled" in record.getMessage()
     ]
     # At once, and the sum of all others.
-    assert [one.levelno for one in told] == [logging.ERROR] * 2
+    assert [line.levelno for line in told] == [logging.ERROR] * 2
 
 
 @pytest.mark.anyio
@@ -86,8 +86,8 @@ async def test_calls_that_are_cancelled_at_any_time_leave_as_many_places() -> No
     with anyio.fail_after(60):
         for number in range(100):
             async with anyio.create_task_group() as tasks:
-                for one in range(4):
-                    tasks.start_soon(call, (number + one) % 10 * 0.0003)
+                for turn in range(4):
+                    tasks.start_soon(call, (number + turn) % 10 * 0.0003)
         for _ in range(3):
             await places.run(work, (), [])
     assert most == 2

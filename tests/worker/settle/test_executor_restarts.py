@@ -82,7 +82,9 @@ class Orders:
         async with anyio.create_task_group() as tasks:
             await tasks.start(worker.serve)
             await until(
-                lambda: [one.shared.start_offset for one in self.broker.state.shares.loaded()] == [RECORDS]
+                lambda: (
+                    [loaded.shared.start_offset for loaded in self.broker.state.shares.loaded()] == [RECORDS]
+                )
             )
             worker.stop()
 

@@ -52,7 +52,7 @@ def worker_of(broker: Broker, **options: object) -> Worker:
 
 async def lag(broker: Broker, group: str) -> int:
     async with AdminClient(broker.bootstrap) as admin:
-        return sum(one.lag or 0 for one in await admin.share_group_progress(group))
+        return sum(progress.lag or 0 for progress in await admin.share_group_progress(group))
 
 
 async def nothing_is_left(broker: Broker, *groups: str) -> None:

@@ -12,7 +12,7 @@ from kshare.worker.watch.announcement import (
     ANNOUNCEMENT_SCHEMA,
     OWN_URL,
     AnnouncedHandler,
-    AnnounceOptions,
+    Announcement,
     announced_url,
     announcement_value,
     check_announce,
@@ -64,8 +64,11 @@ def test_options_are_checked_when_the_worker_is_created() -> None:
 
 def test_value() -> None:
     identity = identify_process("shop")
-    announcement = AnnounceOptions("kshare-workers", OWN_URL, "127.0.0.1").announcement(
-        identity, 8080, [AnnouncedHandler("ship", "g")], 60.0
+    announcement = Announcement(
+        identity=identity,
+        url=announced_url(OWN_URL, ("127.0.0.1", 8080), identity.host),
+        handlers=(AnnouncedHandler("ship", "g"),),
+        interval_s=60.0,
     )
     value = json.loads(announcement_value(announcement))
     assert value == {

@@ -82,7 +82,7 @@ async def test_lines_of_batch_handlers(
     broker.produce("orders", [b"1", b"2"])
     async with running(worker):
         await until(lambda: worker.runners[0].counts.done == 2)
-    (record,) = [one for one in caplog.records if one.getMessage() == "shipped"]
+    (record,) = [line for line in caplog.records if line.getMessage() == "shipped"]
     assert (vars(record)["group"], vars(record)["handler"], vars(record)["records"]) == ("g", "ship", 2)
     assert not hasattr(record, "offset")
 

@@ -56,7 +56,7 @@ class Diary(WorkerObserver):
 
     @property
     def outcomes(self) -> list[tuple[RecordOutcome, str]]:
-        return [(one.outcome, one.cause) for one in self.settled]
+        return [(record.outcome, record.cause) for record in self.settled]
 
 
 @pytest.fixture

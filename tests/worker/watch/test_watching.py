@@ -66,7 +66,7 @@ def test_cause_is_the_name_of_the_error() -> None:
     watch = Watch([runs], "ship", "g")
     watch.settled(RecordOutcome.LOST, delivery(), ValueError("secret"))
     watch.settled(RecordOutcome.HELD, delivery(), None)
-    assert [one.cause for one in runs.settled] == ["ValueError", ""]
+    assert [record.cause for record in runs.settled] == ["ValueError", ""]
 
 
 def test_without_observers_nothing_is_created() -> None:
