@@ -26,8 +26,7 @@ from kshare.cli.pcap.options import pcap
 from kshare.cli.produce.options import produce
 from kshare.cli.spark.options import spark
 from kshare.cli.state.options import state
-from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
-from kshare.cli.terminal.usage_text import usage_text
+from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse, usage_text
 from kshare.cli.top.options import top
 from kshare.cli.topics.options import topics
 from kshare.cli.trace.options import trace

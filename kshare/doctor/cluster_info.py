@@ -12,8 +12,8 @@ from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router
 from kshare.doctor.readings import Readings, take_readings
 from kshare.errors import KshareError
-from kshare.monitor.members_since import MembersSince
 from kshare.monitor.side_by_side import side_by_side
+from kshare.monitor.stalls import MembersSince
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool

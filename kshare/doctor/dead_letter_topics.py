@@ -18,13 +18,13 @@ from kshare.doctor.group_settings import check_of, chosen_groups, set_command
 from kshare.errors import BrokerError, NotAuthorized
 from kshare.monitor.dead_letter_topics import (
     BROKERS_DECIDE_BY,
+    DEAD_LETTER_TOPIC,
     GROUP_ENABLE,
     PREFIX,
     DeadLetterFlaw,
     dead_letter_flaw,
     has_prefix,
 )
-from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.monitor.tracking_groups import is_tracking
 from kshare.protocol.error_codes import ErrorCode
 from kshare.wording import counted, shell_word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
-from kshare.doctor.check_result import CheckLevel, CheckResult, problem, unknown
+from kshare.doctor.check_result import CheckLevel, CheckResult, problem, unknown, warning
 from kshare.doctor.clocks import clocks
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.dead_letter_topics import dead_letter_topics
@@ -13,14 +13,14 @@ from kshare.doctor.group_health import group_health
 from kshare.doctor.group_names import group_names
 from kshare.doctor.group_settings import group_settings
 from kshare.doctor.group_size import group_size
-from kshare.doctor.installation import installation
 from kshare.doctor.internal_topics import internal_topics
 from kshare.doctor.reachability import bootstrap, listeners
 from kshare.doctor.retention import retention
 from kshare.doctor.rights import rights
 from kshare.doctor.share_support import known, switched_on
 from kshare.errors import KshareError, NotAuthorized, Unsupported
-from kshare.monitor.members_since import MembersSince
+from kshare.installation import advice, mend, why_slow
+from kshare.monitor.stalls import MembersSince
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
@@ -102,3 +102,12 @@ def _not_checked(name: str, error: KshareError) -> CheckResult:
 
 def _reason(error: KshareError) -> str:
     return error.lack if isinstance(error, NotAuthorized) else str(error)
+
+
+_CHECK = "installation"
+
+
+def installation() -> list[CheckResult]:
+    """No result if they are used, because that doesn't concern the cluster."""
+    slow = why_slow()
+    return [warning(_CHECK, f"{slow}; {advice()}", mend())] if slow else []

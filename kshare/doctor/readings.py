@@ -15,9 +15,8 @@ from kshare.admin.results import GroupListing, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.monitor.collect import Collector
 from kshare.monitor.figures import by_place
-from kshare.monitor.members_since import MembersSince
 from kshare.monitor.snapshot import PartitionReading, Snapshot
-from kshare.monitor.stalls import is_undecided
+from kshare.monitor.stalls import MembersSince, is_undecided
 from kshare.protocol.error_codes import ErrorCode
 
 BETWEEN_S = 2.0

@@ -1,16 +1,19 @@
-"""The metrics: their names, labels and meaning, and their values from a report. Pure.
+"""The metrics: their names, labels and meaning, their values from a report, and the text that tells these. Pure.
 
 Decides what is exported. A value that is unknown is left out, because 0 would be wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kshare.exporter.counters import ArchiveReason
 from kshare.exporter.report import Report
 from kshare.monitor.figures import Cell, Row
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,3 +209,31 @@ def _row_values(
 def _value(metric: ExportedMetric, labels: tuple[str, ...], cell: Cell) -> Iterator[ExportedValue]:
     if isinstance(cell, int | float):
         yield ExportedValue(metric, labels, cell)
+
+
+def exposition_text(values: Iterable[ExportedValue]) -> str:
+    """Prometheus's text format, version 0.0.4, which all scrapers read: the values of each metric together.
+
+    Written here rather than with `prometheus_client`, so that the exporter needs nothing besides the command line.
+    """
+    by_metric: dict[ExportedMetric, list[ExportedValue]] = {metric: [] for metric in METRICS}
+    for value in values:
+        by_metric[value.metric].append(value)
+    lines: list[str] = []
+    for metric, found in by_metric.items():
+        if found:
+            lines.append(f"# HELP {metric.name} {metric.about}")
+            lines.append(f"# TYPE {metric.name} {'counter' if metric.is_counter else 'gauge'}")
+            lines += [f"{metric.name}{_labels(one)} {_number(one.value)}" for one in found]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _labels(one: ExportedValue) -> str:
+    if not one.labels:
+        return ""
+    pairs = zip(one.metric.labels, one.labels, strict=True)
+    return "{" + ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs) + "}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if isinstance(value, int) else repr(value)

@@ -23,8 +23,7 @@ from urllib.parse import unquote_to_bytes
 
 import anyio
 
-from kshare.exporter.exposition import CONTENT_TYPE, exposition_text
-from kshare.exporter.metrics import exporter_values, report_values
+from kshare.exporter.metrics import CONTENT_TYPE, exporter_values, exposition_text, report_values
 from kshare.exporter.report import Report
 from kshare.exporter.watch import ClusterWatch
 from kshare.http.messages import HttpRequest, HttpResponse

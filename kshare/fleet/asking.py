@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import anyio
 
 from kshare.fleet.allowed_hosts import AllowedHosts
-from kshare.fleet.body_budget import BodyBudget
 from kshare.fleet.host_lookups import HostLookups
 from kshare.fleet.http_get import http_get
 from kshare.fleet.json_table import NotExpected, NotJson
@@ -24,6 +23,7 @@ PROCESS_LIMIT_S = 2.0
 _AT_ONCE = 64
 _MOST_ADDRESSES = 4
 _ANY_PORT = 9
+_SHARES, _COMMON = 16 << 20, 16 << 20
 _LOOKUPS = HostLookups()
 """For announced hosts, whose names anybody may choose who may write to the topic."""
 
@@ -134,3 +134,24 @@ def _described(problem: BaseException) -> str:
     if isinstance(cause, ConnectionRefusedError):
         return "the connection was refused: nothing listens there"
     return getattr(cause, "strerror", None) or str(cause)
+
+
+class BodyBudget:
+    """How many bytes of status pages are kept at a time: untrusted processes may say much, and there may be many.
+
+    Each process has a share that others can't take away. The rest is for those that need more, in the order of their
+    responses.
+    """
+
+    def __init__(self, count: int) -> None:
+        """For so many processes."""
+        self._share = _SHARES // max(1, count)
+        self._common = _COMMON
+
+    def take(self, size: int) -> bool:
+        """Whether the body of another process may be kept."""
+        more = max(0, size - self._share)
+        if more > self._common:
+            return False
+        self._common -= more
+        return True

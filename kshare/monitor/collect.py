@@ -31,12 +31,12 @@ from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 from kshare.monitor.dead_letter_topics import count_records
-from kshare.monitor.members_since import MembersSince
 from kshare.monitor.oldest import UNREAD, OldestRecords, Waiting
 from kshare.monitor.probable_starts import ProbableStarts
 from kshare.monitor.settings import GroupSettings, SettingsReader
 from kshare.monitor.side_by_side import side_by_side
 from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
+from kshare.monitor.stalls import MembersSince
 from kshare.state.share_records import SharePartitionKey
 from kshare.wording import no_group
 

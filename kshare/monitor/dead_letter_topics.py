@@ -1,4 +1,4 @@
-"""Whether brokers write to a group's dead-letter topic, and how many records it has.
+"""Whether brokers write to a group's dead-letter topic, which name it may have, and how many records it has.
 
 Counting takes 3 Metadata and 2 ListOffsets per leader, if a group has such a topic.
 """
@@ -9,11 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from kshare.admin import configs
+from kshare.admin.configs import ConfigResource
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, ConfigError, NotAuthorized
 
 _SETTINGS = "errors.deadletterqueue."
+DEAD_LETTER_TOPIC = f"{_SETTINGS}topic.name"
+"""The setting of a group."""
 GROUP_ENABLE = f"{_SETTINGS}group.enable"
 PREFIX = f"{_SETTINGS}topic.name.prefix"
 _MAY_CREATE = f"{_SETTINGS}auto.create.topics.enable"
@@ -67,3 +71,18 @@ async def count_records(router: Router, topics: Iterable[str]) -> dict[str, int]
     for where, end in ends.items():
         counts[where[0]] += max(0, end - firsts.get(where, end))
     return dict(counts)
+
+
+async def require_dead_letter_name(router: Router, topic: str) -> None:
+    """Raises ConfigError for a name without the brokers' prefix; brokers before Kafka 4.4 have none."""
+    node = await router.any_node()
+    try:
+        found = await configs.describe(router, ConfigResource.BROKER, str(node), node=node, keys=[PREFIX])
+    except NotAuthorized:
+        return
+    prefix = next((one.value for one in found if one.name == PREFIX), None) or ""
+    if not topic.startswith(prefix):
+        raise ConfigError(
+            f"{DEAD_LETTER_TOPIC}={topic} was not set: brokers write dead letters only to topics whose names begin "
+            f"with {prefix!r} (their {PREFIX}), and drop them otherwise; use {prefix}{topic}"
+        )

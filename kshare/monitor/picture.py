@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kshare.admin.results import Member, PartitionProgress
+from kshare.monitor.snapshot import PartitionReading
 from kshare.protocol.json_form import uuid_text
 from kshare.state.share_records import (
     UNINITIALIZED_START_OFFSET,
@@ -20,6 +21,7 @@ from kshare.state.share_records import (
     StateRange,
     StoredState,
 )
+from kshare.wording import counted
 
 _NAMES = {
     StoredState.AVAILABLE: "available",
@@ -153,3 +155,23 @@ def sign_of(one: StateRange) -> Sign:
 def state_name(number: int) -> str:
     """The name of a state, which may be newer than this code."""
     return _NAMES[StoredState(number)] if number in _NAMES else f"state {number}"
+
+
+_SETTLED = "settled: before the start offset"
+
+
+def record_standing(reading: PartitionReading, offset: int) -> str:
+    """Where one record stands for the group, as far as brokers store it."""
+    if reading.start is not None and offset < reading.start:
+        return _SETTLED
+    state = reading.state
+    if state is None:
+        return "unknown: the stored state can't be read" if reading.start is not None else "not delivered yet"
+    if state.start_offset == UNINITIALIZED_START_OFFSET:
+        return "not delivered yet: the group's start offset isn't decided"
+    if offset < state.start_offset:
+        return _SETTLED
+    sign = sign_of(next(state.covering(offset, offset)))
+    if sign.standing is Standing.RELEASED:
+        return f"available after {counted(sign.deliveries, 'delivery').replace('deliverys', 'deliveries')}"
+    return sign.standing.text

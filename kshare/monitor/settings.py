@@ -17,6 +17,7 @@ from kshare.admin.routing import Router
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
 from kshare.monitor.dead_letter_topics import (
     BROKERS_DECIDE_BY,
+    DEAD_LETTER_TOPIC,
     GROUP_ENABLE,
     DeadLetterFlaw,
     dead_letter_flaw,
@@ -24,7 +25,6 @@ from kshare.monitor.dead_letter_topics import (
 from kshare.monitor.retention import Retention
 from kshare.protocol.error_codes import ErrorCode
 
-DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DELIVERY_LIMIT = "share.delivery.count.limit"
 USUAL_DELIVERY_LIMIT = 5
 MOST_MEMBERS = "group.share.max.size"

@@ -3,16 +3,21 @@
 A full in-flight window is known from what is stored. Locks aren't stored, so a window that is full of locks only shows
 by nothing being settled, although records wait in both readings. The age of the oldest record tells an idle group,
 which has just been given something to do, from a stalled one. Producers may say what they like about it: it counts
-unless it is in the future. Nor does time count in which the group had no members. `now` is in seconds since 1970.
+unless it is in the future. Nor does time count in which the group had no members: brokers don't tell when one joined,
+so this is known from readings. `now` is in seconds since 1970.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from kshare.admin.results import Member, PartitionProgress
 from kshare.admin.window_limits import USUAL_LIMIT
+from kshare.monitor.oldest import UNREAD, Waiting
 from kshare.monitor.snapshot import GroupReading, PartitionReading
+from kshare.monitor.troubles import stalled
+from kshare.state.share_records import SharePartitionKey
 
 LONG_S, LONG_WITH_MUCH_TO_DO_S = 30.0, 5.0
 """30 s is the default lock duration: members that work settle something in this time. If more records wait than fit
@@ -68,3 +73,75 @@ def is_undecided(before: PartitionReading | None, one: PartitionReading, now: fl
 def patience(waiting: int, limit: int | None) -> float:
     """How many seconds without progress are too long, if so many records wait."""
     return LONG_WITH_MUCH_TO_DO_S if waiting > (limit or USUAL_LIMIT) else LONG_S
+
+
+class MembersSince:
+    """Remembers from reading to reading. What was before the first one isn't known."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str, int], float] = {}
+
+    def keep(self, groups: Collection[str]) -> None:
+        """There are only these."""
+        self._since = {place: since for place, since in self._since.items() if place[0] in groups}
+
+    def look(self, members: Mapping[str, Sequence[Member]], now: float) -> None:
+        """The members of these groups at this moment, in seconds since 1970. Of others, nothing new is known."""
+        found = {
+            (group, *place): self._since.get((group, *place), now)
+            for group, some in members.items()
+            for one in some
+            for place in one.assignment
+        }
+        others = {place: since for place, since in self._since.items() if place[0] not in members}
+        self._since = others | found
+
+    def of(self, group: str, topic: str, partition: int) -> float | None:
+        """Since when each reading has found a member that is assigned the partition; None if the last one hasn't."""
+        return self._since.get((group, topic, partition))
+
+
+class StallWatch:
+    """Finds share-partitions that stand still since the previous look, for readers of stored state."""
+
+    def __init__(self) -> None:
+        self._before: dict[SharePartitionKey, PartitionReading] = {}
+        self._members_since = MembersSince()
+
+    def look(
+        self,
+        found: Mapping[SharePartitionKey, PartitionProgress],
+        members: Mapping[str, tuple[Member, ...]],
+        waiting: Mapping[SharePartitionKey, Waiting],
+        now: float,
+    ) -> dict[SharePartitionKey, str]:
+        """What is said of those that are stalled; none at the first look. Full windows are another matter.
+
+        `now`: seconds since 1970.
+        """
+        self._members_since.look(members, now)
+        said: dict[SharePartitionKey, str] = {}
+        readings: dict[SharePartitionKey, PartitionReading] = {}
+        for where, one in found.items():
+            place, end, known = (one.topic, one.partition), one.end_offset or 0, waiting.get(where, UNREAD)
+            reading = PartitionReading(
+                where.group,
+                *place,
+                one.start_offset,
+                end,
+                one.lag,
+                None,
+                None,
+                known.since,
+                one,
+                has_records=known.has_records,
+                members_since=self._members_since.of(where.group, *place),
+            )
+            before = self._before.get(where)
+            holders = [each for each in members.get(where.group, ()) if place in each.assignment]
+            quiet = stalled_for(before, reading, now)
+            if holders and quiet is not None and not is_pinned(before, reading):
+                said[where] = stalled(one, holders, quiet)
+            readings[where] = reading
+        self._before = readings
+        return said

@@ -26,7 +26,7 @@ from kshare.errors import BrokerError
 from kshare.monitor.near_limits import near_limits, near_limits_line
 from kshare.monitor.oldest import OldestRecords
 from kshare.monitor.settings import SettingsReader
-from kshare.monitor.stall_watch import StallWatch
+from kshare.monitor.stalls import StallWatch
 from kshare.state.share_records import SharePartitionKey, SharePartitionState
 
 _OPENED_AGAIN_S = 5.0

@@ -33,10 +33,8 @@ from starlette.requests import Request, cookie_parser
 
 from kshare.log_text import escaped
 from kshare.web.config import WebConfig
-from kshare.web.login_limits import LoginLimits
-from kshare.web.login_turns import LoginTurns
-from kshare.web.users import User, Users
-from kshare.web.users_file import UsersFile
+from kshare.web.login_limits import LoginLimits, LoginTurns
+from kshare.web.users import User, Users, UsersFile
 
 log = logging.getLogger("kshare.web")
 

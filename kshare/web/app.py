@@ -14,8 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from kshare.errors import KshareError
-from kshare.web.console import Console
-from kshare.web.error_status import reason_of, status_of
+from kshare.web.console import Console, reason_of, status_of
 from kshare.web.guard import Guard
 from kshare.web.kept_inputs import KeptInputs
 from kshare.web.live import LivePages

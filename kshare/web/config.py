@@ -4,20 +4,57 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kshare.admin.config import admin_settings
+from kshare.admin.routing import Router
 from kshare.errors import ConfigError
+from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
+from kshare.fleet.announcement_log import AnnouncementLog
+from kshare.fleet.fleet import Fleet
 from kshare.net.addresses import is_loopback
 from kshare.net.settings import NetSettings
+from kshare.protocol.topic_names import require_topic_name
 from kshare.web.registry_url import check_registry_url
-from kshare.web.worker_sources import WorkerSources
+from kshare.worker.watch.status_url import parse_status_url
 
 _THIS_MACHINE = ("127.0.0.1", "::1")
 _LOOPBACK = frozenset({"localhost", *_THIS_MACHINE})
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSources:
+    """Where the console finds worker processes: at URLs, and in a topic in which they announce themselves."""
+
+    urls: tuple[str, ...] = ()
+    topic: str | None = None
+    allowed: AllowedHosts = FOR_OTHERS
+    """Which announced hosts are asked."""
+
+    @classmethod
+    def parse(cls, urls: Iterable[str], topic: str | None, hosts: Iterable[str]) -> WorkerSources:
+        """Raises ConfigError."""
+        allowed = AllowedHosts.parse(hosts)
+        if topic is not None:
+            require_topic_name("--worker-topic", topic)
+        elif allowed != FOR_OTHERS:
+            raise ConfigError(
+                "allowed hosts of workers (--worker-host) are for those that are announced: name the topic, too "
+                "(--worker-topic)"
+            )
+        return cls(tuple(str(parse_status_url(url)) for url in urls), topic, allowed)
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self.urls or self.topic)
+
+    def fleet(self, router: Router) -> Fleet:
+        announcements = AnnouncementLog(router, self.topic) if self.topic else None
+        return Fleet(self.urls, announcements, self.allowed)
 
 
 @dataclass(frozen=True, slots=True)

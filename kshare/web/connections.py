@@ -12,15 +12,20 @@ import asyncio
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import anyio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kshare.web.bounded_body import BoundedConnection
 from kshare.web.guard import MAKING
 from kshare.web.login_limits import network_of
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None  # type: ignore[assignment]
 
 HEADERS_S = 10.0
 STALLED_S = 10.0
@@ -35,8 +40,69 @@ MOST_UNREAD = 1 << 20
 away: if the connection ended at once, the client wouldn't see the response."""
 MOST_PIPELINED = 10
 """Requests that were sent before the response to the one before. Browsers and proxies send none."""
-
 _RESET = struct.pack("ii", 1, 0)
+BACKLOG = 64
+"""Connections that are accepted at a time, before one of them can be closed again."""
+_OTHER_FILES = 128
+"""Files, and connections to the cluster and to workers."""
+_ENOUGH_FILES = 4096
+_LEAST_CONNECTIONS = 16
+_MOST_HEADER_BYTES = 64 << 10
+"""Addresses may contain bytes to name, and a request also names the page from which it comes."""
+_MOST_PARTS = 200
+_PART = 64
+"""Bytes that further parts have on average, at least. Browsers and proxies send thousands."""
+_MOST_OVERHEAD = 256 << 10
+"""Bytes around the data, besides as many as there are data. What was read ahead is among them."""
+
+
+class BoundedConnection(h11.Connection):
+    """Raises h11.RemoteProtocolError for a body of very small parts, or with more around its data than data."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, _MOST_HEADER_BYTES)
+        self._parts = self._data = self._received = 0
+
+    def receive_data(self, data: bytes) -> None:
+        self._received += len(data)
+        super().receive_data(data)
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._parts = self._data = self._received = 0
+        elif isinstance(event, h11.Data):
+            self._parts += 1
+            self._data += len(event.data)
+            if self._parts > _MOST_PARTS + self._data // _PART:
+                raise h11.RemoteProtocolError("the parts of the body are too small")
+        elif event is h11.NEED_DATA and self.their_state is h11.SEND_BODY and self._is_padded:
+            raise h11.RemoteProtocolError("the body has less data than what is around it")
+        return event
+
+    @property
+    def _is_padded(self) -> bool:
+        return self._received > 2 * self._data + _MOST_OVERHEAD
+
+
+def raise_limit() -> None:
+    """Raise the limit of open files to what the console ever needs, as far as it is allowed to."""
+    if resource is not None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(_ENOUGH_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def most_connections(wanted: int) -> int:
+    """As many as are wanted, or as there is room for: those that are being accepted and closed need it, too."""
+    if resource is None:
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    return max(_LEAST_CONNECTIONS, min(wanted, soft - _OTHER_FILES - 3 * BACKLOG))
 
 
 class ConnectionLimits:

@@ -13,8 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from kshare.admin.routing import Router
+from kshare.errors import BrokerError, ConfigError, EncodeError
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
+from kshare.protocol.error_codes import ErrorCode
 from kshare.web.access import Access, session_cookie
 from kshare.web.audit import AuditLog
 from kshare.web.config import WebConfig
@@ -35,6 +37,13 @@ _MOST_FIELDS = 200
 """Of a form."""
 LIMIT_S = 15.0
 """How long a page may wait for the cluster."""
+_STATUS: dict[int, int] = {
+    ErrorCode.GROUP_ID_NOT_FOUND: 404,  # it was deleted since the last reading
+    ErrorCode.NON_EMPTY_GROUP: 409,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: 400,
+    ErrorCode.INVALID_GROUP_ID: 400,
+}
 
 
 class Console:
@@ -177,3 +186,17 @@ def text_of(form: FormData, name: str) -> str:
     """A field of a form; empty if it is missing."""
     value = form.get(name)
     return value if isinstance(value, str) else ""
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status: 502 for what the cluster refuses, unless the user can do something about it."""
+    if isinstance(error, ConfigError | EncodeError):
+        return 400
+    return _STATUS.get(error.code, 502) if isinstance(error, BrokerError) else 502
+
+
+def reason_of(error: Exception) -> str:
+    """The sentence for the user."""
+    if isinstance(error, EncodeError):  # names and values are all that users give
+        return f"this can't be sent to Kafka: {error.reason}. Write a shorter text"
+    return str(error)

@@ -1,10 +1,14 @@
-"""Limits how many wrong passwords are checked, so that they can't be guessed. Pure."""
+"""Limits how many wrong passwords are checked, so that they can't be guessed; and decides whose is checked next."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Address, IPv6Network, ip_address
+
+import anyio
 
 _OF_A_NAME, _OF_AN_ADDRESS = 10, 50
 """Wrong passwords in a period: of one name from one address, and of all names from one address."""
@@ -73,3 +77,34 @@ def network_of(address: str) -> str:
 
 def _digest(name: str) -> bytes:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+
+
+class LoginTurns:
+    """One password is checked at a time, and of each network one waits for that, the others behind it.
+
+    Checking a password is slow on purpose. However many are sent from one address, a login from another waits for one
+    of them at most.
+    """
+
+    def __init__(self) -> None:
+        self._one = anyio.Lock()
+        self._of_network: dict[str, anyio.Lock] = {}
+        self._count: Counter[str] = Counter()
+        """Those that wait, or whose turn it is, by network."""
+
+    def __len__(self) -> int:
+        """How many networks there are whose logins wait."""
+        return len(self._of_network)
+
+    @asynccontextmanager
+    async def turn(self, address: str) -> AsyncIterator[None]:
+        network = network_of(address)
+        own = self._of_network.setdefault(network, anyio.Lock())
+        self._count[network] += 1
+        try:
+            async with own, self._one:
+                yield
+        finally:
+            self._count[network] -= 1
+            if not self._count[network]:
+                del self._count[network], self._of_network[network]

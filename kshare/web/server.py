@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from typing import Any
 
 import uvicorn
 
 from kshare.errors import KshareError
 from kshare.net.addresses import format_address
+from kshare.summary_log import SummaryLog
 from kshare.web.app import make_app
 from kshare.web.config import WebConfig
-from kshare.web.connections import MOST_CONNECTIONS, MOST_OF_ADDRESS, ConnectionLimits, bounded_protocol
+from kshare.web.connections import (
+    BACKLOG,
+    MOST_CONNECTIONS,
+    MOST_OF_ADDRESS,
+    ConnectionLimits,
+    bounded_protocol,
+    most_connections,
+)
 from kshare.web.console import Console
-from kshare.web.descriptors import BACKLOG, most_connections
-from kshare.web.flood_log import LoopHandler, flood_log
 from kshare.web.watcher import Watcher
 
+log = logging.getLogger("kshare.web")
+
+LoopHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
+_NOT_ACCEPTED = "socket.accept() out of system resource"
+"""With these words, asyncio tells of each attempt."""
 _CLOSING_S = 1
 """For pages that are being made; those that wait for the cluster end at once."""
 
@@ -105,3 +118,31 @@ def _listen(config: WebConfig) -> socket.socket:
             "choose another port with --listen"
         ) from error
     return listening
+
+
+@contextmanager
+def flood_log() -> Iterator[LoopHandler]:
+    """Logs in sums what clients can cause as often as they like: requests that aren't HTTP, and connections in excess.
+
+    What uvicorn warns of is logged so meanwhile. Yields what handles exceptions of its event loop.
+    """
+    uvicorn = logging.getLogger("uvicorn.error")
+    with closing(SummaryLog(log)) as summary:
+
+        def is_passed_on(record: logging.LogRecord) -> bool:
+            if record.levelno != logging.WARNING:
+                return True
+            summary.event(logging.WARNING, record.getMessage())
+            return False
+
+        def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            if context["message"] == _NOT_ACCEPTED:
+                summary.event(logging.WARNING, "a connection can't be accepted", context.get("exception", ""))
+            else:
+                loop.default_exception_handler(context)
+
+        uvicorn.addFilter(is_passed_on)
+        try:
+            yield handle
+        finally:
+            uvicorn.removeFilter(is_passed_on)

@@ -123,11 +123,6 @@ class Users:
         return hmac.new(self._key, f"{name}\0{password}".encode(), hashlib.sha256).digest()
 
 
-def read_users(path: Path) -> Users:
-    """With passwords. Raises ConfigError."""
-    return Users(read_entries(path))
-
-
 def read_entries(path: Path, *, has_passwords: bool = True) -> dict[str, UserEntry]:
     """Raises ConfigError."""
     entries: dict[str, UserEntry] = {}
@@ -181,3 +176,36 @@ def require_user_name(name: str) -> None:
 
 def _scrypt(password: str, salt: bytes, cost_bits: int) -> bytes:
     return hashlib.scrypt(password.encode(), salt=salt, n=2**cost_bits, r=_BLOCK, p=_PARALLEL, maxmem=_MEMORY)
+
+
+class UsersFile:
+    """The file is read again once it has changed: who was removed is out with the next request."""
+
+    def __init__(self, path: Path, *, has_passwords: bool) -> None:
+        """Raises ConfigError. Without passwords, a line may be `name:rights`."""
+        self._path = path
+        self._has_passwords = has_passwords
+        self._state = _state(path)
+        self._users = Users(read_entries(path, has_passwords=has_passwords))
+
+    def current(self) -> Users:
+        """As the file is now. While it can't be read, as it was: the log says so."""
+        state = _state(self._path)
+        if state != self._state:
+            self._state = state
+            try:
+                self._users.replace(read_entries(self._path, has_passwords=self._has_passwords))
+            except ConfigError as error:
+                log.error("%s: until that is mended, users and rights remain as they were", error)
+            else:
+                log.warning("users file %s has changed, and was read again", self._path)
+        return self._users
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    """Changes if the file does; None if it isn't there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -25,13 +25,13 @@ from kshare.doctor.examine import examine
 from kshare.errors import KshareError
 from kshare.monitor.collect import Collector, retry_limit
 from kshare.monitor.figures import Figures, figures
-from kshare.monitor.members_since import MembersSince
 from kshare.monitor.snapshot import Snapshot
+from kshare.monitor.stalls import MembersSince
 from kshare.monitor.tracking_groups import is_tracking
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
+from kshare.web.config import WorkerSources
 from kshare.web.known_fleet import KnownFleet
-from kshare.web.worker_sources import WorkerSources
 
 log = logging.getLogger("kshare.web")
 

@@ -11,8 +11,7 @@ import pytest
 from kshare import sync
 from kshare.admin.routing import Router
 from kshare.doctor.readings import Readings, take_readings
-from kshare.monitor.members_since import MembersSince
-from kshare.monitor.stalls import stalled_for
+from kshare.monitor.stalls import MembersSince, stalled_for
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.testing import Broker

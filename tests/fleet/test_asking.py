@@ -11,7 +11,7 @@ import pytest
 import trustme
 from anyio.abc import ByteStream
 
-from kshare.fleet import asking, body_budget
+from kshare.fleet import asking
 from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
 from kshare.fleet.asking import ask, ask_all, is_own
 from kshare.fleet.http_get import MAX_BODY
@@ -196,8 +196,8 @@ async def test_all_are_asked_at_the_same_time(anyio_backend: str) -> None:
 
 
 async def test_all_together_may_say_only_so_much(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_budget, "_SHARES", 4_000)
-    monkeypatch.setattr(body_budget, "_COMMON", 20_000)
+    monkeypatch.setattr(asking, "_SHARES", 4_000)
+    monkeypatch.setattr(asking, "_COMMON", 20_000)
     async with (
         serving(json_response(reason="x" * 250)) as small,
         serving(json_response(surplus="x" * 15_000)) as large,

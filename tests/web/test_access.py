@@ -20,7 +20,7 @@ from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.web.access import Access
 from kshare.web.config import WebConfig
-from kshare.web.users import User, Users, read_users, user_line
+from kshare.web.users import User, Users, read_entries, user_line
 from tests.helpers.consoles import StartConsole, eventually, session
 from tests.helpers.packers import GROUP, with_packers
 
@@ -404,13 +404,13 @@ def test_names_that_a_file_of_users_could_not_have_are_refused(name: str) -> Non
 def test_a_file_of_users_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     path = tmp_path / "users"
     with pytest.raises(ConfigError, match="there is no users file"):
-        read_users(path)
+        Users(read_entries(path))
     line = user_line("anna", "correct horse", may_change=True)
     path.write_text(f"{line}\n{line}\n")
     with pytest.raises(ConfigError, match="line 2: anna has another line already"):
-        read_users(path)
+        Users(read_entries(path))
     path.write_text(line, encoding="utf-8-sig")
-    assert read_users(path).check("anna", "correct horse") == User("anna", True)
+    assert Users(read_entries(path)).check("anna", "correct horse") == User("anna", True)
 
 
 @pytest.mark.lengthy
@@ -428,7 +428,7 @@ def test_the_network_may_not_read_without_users() -> None:
 def test_a_broken_file_of_users_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "users").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ConfigError, match="users file"):
-        read_users(tmp_path / "users")
+        Users(read_entries(tmp_path / "users"))
 
 
 @pytest.mark.lengthy
@@ -482,7 +482,7 @@ def test_a_users_file_that_is_open_to_all_is_warned_of(
     users = tmp_path / "users file"
     users.write_text(user_line("anna", "correct horse", may_change=True))
     users.chmod(mode)
-    read_users(users)
+    Users(read_entries(users))
     said = f"users file {users} is open to all users of this machine: chmod o-rw '{users}'"
     assert [record.getMessage() for record in caplog.records] == [said] * is_warned
 

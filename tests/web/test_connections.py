@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kshare.web import connections
-from kshare.web.bounded_body import BoundedConnection
+from kshare.web.connections import BoundedConnection
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, eventually, running_console
 
 _MOST = 20

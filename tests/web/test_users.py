@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kshare.errors import ConfigError
-from kshare.web.users import User, Users, read_entries, read_users, user_line
+from kshare.web.users import User, Users, read_entries, user_line
 
 EARLIER = (
     "scrypt$MDEyMzQ1Njc4OWFiY2RlZg==$"
@@ -21,7 +21,7 @@ def test_hashes_cost_what_is_advised(tmp_path: Path) -> None:
     line = user_line("anna", "correct horse", may_change=True)
     assert line.startswith("anna:change:scrypt$ln=17,r=8,p=1$")
     (tmp_path / "users").write_text(line)
-    users = read_users(tmp_path / "users")
+    users = Users(read_entries(tmp_path / "users"))
     assert users.check("anna", "correct horse") == User("anna", True)
     assert users.check("anna", "correct hors") is None
 
@@ -29,7 +29,7 @@ def test_hashes_cost_what_is_advised(tmp_path: Path) -> None:
 @pytest.mark.lengthy
 def test_hashes_of_earlier_versions_stay_valid(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(f"anna:read:{EARLIER}")
-    users = read_users(tmp_path / "users")
+    users = Users(read_entries(tmp_path / "users"))
     assert users.check("anna", "correct horse") == User("anna", False)
     assert users.check("anna", "correct hors") is None
 
@@ -38,14 +38,14 @@ def test_hashes_of_earlier_versions_stay_valid(tmp_path: Path) -> None:
 def test_hashes_of_unreasonable_cost_are_refused(tmp_path: Path, cost: str) -> None:
     (tmp_path / "users").write_text(f"anna:read:{EARLIER.replace('scrypt', f'scrypt${cost}')}")
     with pytest.raises(ConfigError, match="line 1: expected name:read:hash"):
-        read_users(tmp_path / "users")
+        Users(read_entries(tmp_path / "users"))
 
 
 @pytest.mark.lengthy
 def test_what_was_checked_is_forgotten_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_text(f"anna:read:{EARLIER}\nben:read:{EARLIER}\n")
-    users = read_users(path)
+    users = Users(read_entries(path))
     for name in ("anna", "ben"):
         assert users.check(name, "correct horse") == users.remembered(name, "correct horse")
     other = EARLIER.replace("0Lup", "0Luq")

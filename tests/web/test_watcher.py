@@ -11,8 +11,8 @@ from kshare.admin.config import admin_settings
 from kshare.monitor.collect import Collector
 from kshare.monitor.snapshot import Snapshot
 from kshare.testing import Broker
+from kshare.web.config import WorkerSources
 from kshare.web.watcher import View, Watcher
-from kshare.web.worker_sources import WorkerSources
 from tests.helpers.consoles import eventually
 
 

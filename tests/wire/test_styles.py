@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.cli.terminal.colours import COLOURS
+from kshare.cli.terminal.screen import COLOURS
 from kshare.traffic.findings import Severity
 from kshare.wire.named_input import name_input
 from kshare.wire.styles import STYLES

@@ -8,20 +8,7 @@ from typing import Annotated
 import typer
 
 from kshare.cli.cluster.options import Server
-
-
-def deserializer_names(incomplete: str) -> list[str]:
-    """Shell completion."""
-    from kshare.cli.consume.deserializers import KINDS
-
-    return [kind for kind in KINDS if kind.startswith(incomplete.lower())]
-
-
-def formatter_properties(incomplete: str) -> list[str]:
-    """Shell completion."""
-    from kshare.cli.consume.record_text import PROPERTIES
-
-    return [f"{name}=" for name in PROPERTIES if name.startswith(incomplete)]
+from kshare.cli.terminal.completion import deserializer_names, formatter_properties
 
 
 def list_fields(text: str | None) -> str | None:

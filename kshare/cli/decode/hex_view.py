@@ -5,8 +5,7 @@ Fields are listed below the path of their parent, so that names and values fit i
 
 from __future__ import annotations
 
-from kshare.cli.terminal.colours import COLOURS, FAINT, NAME, NOTE, PROBLEM
-from kshare.cli.terminal.screen import Part, Screen
+from kshare.cli.terminal.screen import COLOURS, FAINT, NAME, NOTE, PROBLEM, Part, Screen
 from kshare.dissect import ByteSpan
 from kshare.wire.value_text import note_or_problem, parent_and_name, style_of, value_text
 

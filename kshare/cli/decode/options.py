@@ -6,16 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.terminal.dissection.names import api_names
+from kshare.cli.terminal.completion import api_names, message_kinds
 from kshare.wire.coding import Coding
-
-
-def message_kinds(incomplete: str) -> list[str]:
-    """Shell completion."""
-    from kshare.dissect.fields import index
-
-    names = ["request", "response", "records", "state", *index.MODULES]
-    return [name for name in names if name.lower().startswith(incomplete.lower())]
 
 
 def decode(

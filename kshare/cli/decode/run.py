@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from kshare.capture import is_capture
 from kshare.cli.decode.hex_view import draw_hex
 from kshare.cli.decode.read_input import read_input, taken_for_text
-from kshare.cli.decode.segment_view import show_batch_lines
-from kshare.cli.terminal.colours import FAINT, NAME
-from kshare.cli.terminal.dissection.tree_view import draw_tree
 from kshare.cli.terminal.failure import Failure, misuse
-from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.screen import FAINT, NAME, Screen, styled
+from kshare.cli.terminal.tree_view import draw_tree
 from kshare.dissect import DissectionProblem
+from kshare.wire.batch_lines import SegmentTotals, batch_json, batch_lines, batch_parts, with_batch
 from kshare.wire.guess import Hints, Ranked, hints_of, rank
 from kshare.wire.mapped_memory import let_go
 from kshare.wire.part_json import part_json, span_json
@@ -28,6 +27,8 @@ _GUESSES_SHOWN = 10
 _LARGE = 1024 * 1024
 """Segments larger than this are summarized, because nobody reads the whole tree."""
 _CHUNK = 1024 * 1024
+_RANGE_WIDTH = 18
+_NAME_WIDTH = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _is_in_short(data: memoryview, hints: Hints, options: DecodeOptions) -> bool
 
 def _show_capture(data: memoryview, source: str | None, options: DecodeOptions) -> None:
     """Show a network capture as `kshare pcap` does."""
-    from kshare.cli.terminal.traffic.capture import show_capture
+    from kshare.cli.pcap.run import show_capture
     from kshare.cli.terminal.traffic.view import TrafficOptions
 
     if options.view == "hex" or options.field or options.only_guesses:
@@ -93,7 +94,7 @@ def _chunks(data: memoryview) -> Iterator[bytes]:
 
 
 def _show_segment(screen: Screen, data: memoryview, options: DecodeOptions) -> None:
-    totals = show_batch_lines(screen, data, is_json=options.view == "json")
+    totals = _show_batch_lines(screen, data, is_json=options.view == "json")
     if options.is_short is None:
         screen.line(("--field 'records[0]' shows one batch, --tree all of them", FAINT))
     screen.done()
@@ -182,3 +183,26 @@ def _show_guesses(screen: Screen, guesses: list[Ranked], options: DecodeOptions)
 
 def _and_more(problems: int) -> str:
     return f" (and {counted(problems, 'more problem')})" if problems else ""
+
+
+def _show_batch_lines(screen: Screen, data: memoryview, *, is_json: bool) -> SegmentTotals:
+    """A summary of a log segment, one line per batch."""
+    totals = SegmentTotals()
+    for line in batch_lines(data):
+        totals = with_batch(totals, line)
+        if is_json:
+            screen.text(json.dumps(batch_json(line)) + "\n")
+        else:
+            screen.line(
+                (f"{line.start}-{line.end - 1} ".ljust(_RANGE_WIDTH), FAINT),
+                (f"records[{line.number}] ".ljust(_NAME_WIDTH), NAME),
+                *styled(batch_parts(line)),
+            )
+        let_go(data, line.start, line.end)
+    if not is_json:
+        offsets = (
+            "" if totals.first_offset is None else f", offsets {totals.first_offset}-{totals.last_offset}"
+        )
+        what = f"{totals.batches:,} batches, {totals.records:,} records{offsets}, {len(data):,} bytes"
+        screen.line((what, NAME))
+    return totals

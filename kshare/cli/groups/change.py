@@ -17,8 +17,7 @@ from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.errors import BrokerError, ConfigError, KshareError
-from kshare.monitor.dead_letter_name import require_dead_letter_name
-from kshare.monitor.settings import DEAD_LETTER_TOPIC
+from kshare.monitor.dead_letter_topics import DEAD_LETTER_TOPIC, require_dead_letter_name
 from kshare.protocol.error_codes import ErrorCode
 from kshare.wording import no_group
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kshare.admin.share_states import StateEntry
 from kshare.cli.state.view import PictureLine, range_json
-from kshare.cli.terminal.colours import FAINT
+from kshare.cli.terminal.screen import FAINT
 from kshare.monitor.picture import partition_name, state_name
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue

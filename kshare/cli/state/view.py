@@ -7,8 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from kshare.admin.results import PartitionProgress
-from kshare.cli.terminal.colours import FAINT, PROBLEM
-from kshare.cli.terminal.screen import Part
+from kshare.cli.terminal.screen import FAINT, PROBLEM, Part
 from kshare.monitor.picture import Picture, Sign, Standing, partition_name, sign_of, state_name
 from kshare.monitor.troubles import lag_unknown, troubles
 from kshare.protocol.json_form import uuid_text

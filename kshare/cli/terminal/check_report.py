@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from kshare.cli.terminal.colours import PROBLEM
 from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.screen import PROBLEM, Screen
 from kshare.cli.terminal.table import show_json
 from kshare.doctor.check_result import CheckLevel, CheckResult
 

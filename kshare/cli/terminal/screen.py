@@ -22,6 +22,28 @@ if TYPE_CHECKING:
 
 Part = tuple[str, str]
 """Text and its style."""
+PROBLEM = "bold red"
+FAINT = "bright_black"
+NAME = "bold"
+NOTE = "italic green"
+COLOURS = {
+    "plain": "",
+    "faint": FAINT,
+    "name": NAME,
+    "note": NOTE,
+    "error": PROBLEM,
+    "text": "green",
+    "id": "magenta",
+    "bytes": "yellow",
+    "number": "cyan",
+    "acquired": "cyan",
+    "acknowledged": "green",
+    "forbidden": PROBLEM,
+    "harmful": "bold yellow",
+    "forbidden-text": "red",
+    "harmful-text": "yellow",
+}
+"""By the names of kshare/wire/styles.py."""
 
 
 class Screen:
@@ -104,5 +126,10 @@ class Screen:
             raise ClosedPipe from None
 
 
-def _harmless(parts: Iterable[Part]) -> Iterable[Part]:
+def styled(parts: Iterable[tuple[str, str]]) -> Iterator[Part]:
+    """Texts with the names of their styles, as parts of a line of the screen."""
+    return ((text, COLOURS[style]) for text, style in parts)
+
+
+def _harmless(parts: Iterable[Part]) -> Iterator[Part]:
     return ((replaced(text), style) for text, style in parts)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from textwrap import wrap
 
-from kshare.cli.terminal.colours import PROBLEM
+from kshare.cli.terminal.screen import PROBLEM
 from kshare.log_text import replaced
 from kshare.monitor.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, TableView
 from kshare.wording import counted

@@ -36,7 +36,7 @@ def run_web(
     """Returns after Ctrl-C. `is_registry_visible`: the registry's URL is in the command line."""
     try:
         from kshare.web.config import WebConfig
-        from kshare.web.descriptors import raise_limit
+        from kshare.web.connections import raise_limit
         from kshare.web.rare_collections import rare_collections
         from kshare.web.registry_url import has_password
         from kshare.web.server import serve

@@ -16,15 +16,45 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kshare.cli.worker.source_files import SourceFiles
 from kshare.cli.worker.supervision import Kill, Say, Start, Stop, Supervision, WorkerAction
 from kshare.worker.functions.interrupts import STOP_SIGNALS
+
+
+def modified_ns(path: str) -> int | None:
+    """None if the file doesn't exist."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+class SourceFiles:
+    """Notices changes of source files, by their modification times."""
+
+    def __init__(self, modified: Callable[[str], int | None] = modified_ns) -> None:
+        self._modified = modified
+        self._seen: dict[str, int | None] = {}
+
+    def watch(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._seen.setdefault(path, self._modified(path))
+
+    def changed(self) -> list[str]:
+        """The files that have changed since the last call. One that vanishes hasn't: editors replace files."""
+        found = []
+        for path, before in self._seen.items():
+            now = self._modified(path)
+            if now is not None and now != before:
+                self._seen[path] = now
+                found.append(path)
+        return found
+
 
 log = logging.getLogger("kshare.worker")
 

@@ -30,7 +30,7 @@ from kshare.dead_letters.redrive import plan_redrive
 from kshare.dead_letters.unreadable import Unreadable
 from kshare.errors import KshareError
 from kshare.monitor.side_by_side import side_by_side
-from kshare.monitor.topic_readers import topics_read
+from kshare.monitor.tracking_groups import topics_read
 from kshare.protocol.record import Record
 from kshare.web.console import Console, origin_of, text_of, user_of
 from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, Content, content, visible

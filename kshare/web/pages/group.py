@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -11,6 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kshare.admin.results import PartitionProgress
+from kshare.doctor.check_result import CheckLevel, CheckResult
+from kshare.doctor.group_settings import check_of
 from kshare.monitor.figures import Row, TableView
 from kshare.monitor.picture import Picture, Standing
 from kshare.monitor.snapshot import GroupReading, PartitionReading
@@ -28,7 +30,6 @@ from kshare.monitor.troubles import (
 from kshare.state.share_records import SharePartitionKey
 from kshare.web.bars import BarScale, SvgBar, bar_of, class_of, scale_of
 from kshare.web.console import Console
-from kshare.web.group_findings import findings_of, todo_of
 from kshare.web.group_lookup import find_group
 from kshare.web.known_fleet import KnownRun
 from kshare.web.paging import chosen, ordered, page_of
@@ -36,6 +37,7 @@ from kshare.web.watcher import View
 
 _PARTITIONS_ON_PAGE, _MEMBERS_ON_PAGE, _UNHEARD_ON_PAGE, _FINDINGS_ON_PAGE = 20, 50, 20, 20
 _SORTS = ("place", "lag", "oldest_seconds", "window_use", "most_deliveries")
+_WRONG = (CheckLevel.PROBLEM, CheckLevel.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +169,20 @@ def _end_run(held: KnownRun) -> str:
     identity, run = held.process.identity, held.run
     who = f"process {identity.pid} on {identity.host}" if identity else f"the process at {held.process.url}"
     return f"# {who} holds offset {run.offset}: let handler {held.handler.health.handler} finish, or end the process"
+
+
+def findings_of(findings: Iterable[CheckResult], group: str, shown: Collection[str]) -> list[CheckResult]:
+    """What is wrong, but for partitions that the page shows, such as orders[0]: there, it says what is wrong now."""
+    return [
+        finding
+        for finding in findings
+        if finding.check == check_of(group) and finding.level in _WRONG and finding.place not in shown
+    ]
+
+
+def todo_of(findings: Iterable[CheckResult], group: str, place: str) -> tuple[str, ...]:
+    """What to do about a partition; empty until the checks have found what is wrong with it."""
+    for finding in findings:
+        if (finding.check, finding.place) == (check_of(group), place):
+            return finding.todo
+    return ()

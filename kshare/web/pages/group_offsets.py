@@ -16,9 +16,8 @@ from kshare.admin.results import OffsetReset
 from kshare.errors import ConfigError, KshareError
 from kshare.monitor.figures import Row
 from kshare.monitor.snapshot import GroupReading
-from kshare.web.console import Console, text_of, user_of
+from kshare.web.console import Console, reason_of, status_of, text_of, user_of
 from kshare.web.done_notes import note_of, redirect_with_note
-from kshare.web.error_status import reason_of, status_of
 from kshare.web.fields import time_of
 from kshare.web.group_lookup import find_group
 

@@ -18,14 +18,11 @@ from kshare.doctor.check_result import CheckResult, unknown
 from kshare.doctor.dead_letter_topics import judge_dead_letter_topic
 from kshare.doctor.group_settings import check_of
 from kshare.errors import BrokerError, ConfigError, EncodeError, NotAuthorized
-from kshare.monitor.dead_letter_name import require_dead_letter_name
-from kshare.monitor.dead_letter_topics import BROKERS_DECIDE_BY
-from kshare.monitor.settings import DEAD_LETTER_TOPIC
+from kshare.monitor.dead_letter_topics import BROKERS_DECIDE_BY, DEAD_LETTER_TOPIC, require_dead_letter_name
 from kshare.monitor.snapshot import GroupReading
 from kshare.protocol.error_codes import ErrorCode
-from kshare.web.console import Console, text_of
+from kshare.web.console import Console, reason_of, text_of
 from kshare.web.done_notes import note_of, redirect_with_note
-from kshare.web.error_status import reason_of
 from kshare.web.group_lookup import find_group
 from kshare.web.rendering import one_line
 

@@ -15,7 +15,7 @@ from kshare.admin.record_search import FoundRecord, SearchLimits, search_records
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.errors import BrokerError, KshareError
-from kshare.monitor.record_standing import record_standing
+from kshare.monitor.picture import record_standing
 from kshare.monitor.snapshot import GroupReading, PartitionReading
 from kshare.protocol.error_codes import ErrorCode
 from kshare.web.console import Console

@@ -6,18 +6,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.terminal.dissection.names import api_names, key_of_api
+from kshare.cli.terminal.completion import api_names, error_names
 
 if TYPE_CHECKING:
     from kshare.cli.terminal.traffic.view import TrafficOptions
-
-
-def error_names(incomplete: str) -> list[str]:
-    """Shell completion."""
-    from kshare.protocol.error_codes import ErrorCode
-
-    names = ["any", *(code.name for code in ErrorCode)]
-    return [name for name in names if name.lower().startswith(incomplete.lower())]
 
 
 Apis: TypeAlias = Annotated[
@@ -66,19 +58,18 @@ def traffic_options(
 ) -> TrafficOptions:
     """Rejects names that can't occur, which would silently match nothing."""
     from kshare.cli.terminal.arguments import require_whole_topics
+    from kshare.cli.terminal.failure import misuse
     from kshare.cli.terminal.traffic.view import TrafficOptions
     from kshare.traffic import Filter
+    from kshare.wire.api_names import api_key
 
     # An id is spelled like a name, and may be shortened as in what is shown.
-    require_whole_topics("--topic", [one.removesuffix("…") for one in topics or ()])
+    require_whole_topics("--topic", [name.removesuffix("…") for name in topics or ()])
 
     for name in errors or ():
         if not error_names(name) and not name.lstrip("-").isdigit():
             raise typer.BadParameter(f"--error {name}: not a Kafka error; `any` stands for all errors")
-    wanted = Filter(
-        tuple(str(key_of_api(one)) for one in apis or ()),
-        tuple(topics or ()),
-        tuple(groups or ()),
-        tuple(errors or ()),
-    )
+    with misuse():
+        keys = tuple(str(api_key(name)) for name in apis or ())
+    wanted = Filter(keys, tuple(topics or ()), tuple(groups or ()), tuple(errors or ()))
     return TrafficOptions(wanted, is_json, is_verbose, only_findings)

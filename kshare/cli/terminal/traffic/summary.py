@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from kshare.cli.terminal.colours import COLOURS, FAINT, NAME, PROBLEM
-from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.screen import COLOURS, FAINT, NAME, PROBLEM, Screen
 from kshare.cli.terminal.table import show
 from kshare.traffic.summary import MemberTotals, Summary
 from kshare.traffic.summary_text import (

@@ -14,10 +14,9 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from kshare.cli.terminal.colours import FAINT, NAME, styled
-from kshare.cli.terminal.dissection.tree_view import draw_tree
-from kshare.cli.terminal.screen import Part, Screen
+from kshare.cli.terminal.screen import FAINT, NAME, Part, Screen, styled
 from kshare.cli.terminal.traffic.summary import show_summary
+from kshare.cli.terminal.tree_view import draw_tree
 from kshare.dissect import dissection_json
 from kshare.protocol.json_form import uuid_text
 from kshare.traffic import AnalyzedExchange, Filter, Finding

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kshare.web.descriptors import most_connections
+from kshare.web.connections import most_connections
 from tests.helpers.consoles import DEADLINE_S, eventually, running_console
 
 

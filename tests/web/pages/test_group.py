@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshare.doctor.check_result import ok, problem, unknown, warning
-from kshare.web.group_findings import findings_of, todo_of
+from kshare.web.pages.group import findings_of, todo_of
 
 FINDINGS = [
     ok("group packers", "3 members"),

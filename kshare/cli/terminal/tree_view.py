@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.cli.terminal.colours import FAINT, styled
-from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.screen import FAINT, Screen, styled
 from kshare.dissect import ByteSpan
 from kshare.wire.tree_lines import tree_lines
 

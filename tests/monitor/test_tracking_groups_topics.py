@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshare.admin.results import Member
 from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
-from kshare.monitor.topic_readers import topics_read
+from kshare.monitor.tracking_groups import topics_read
 
 
 def partition(group: str, topic: str) -> PartitionReading:

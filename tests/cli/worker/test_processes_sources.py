@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.cli.worker.source_files import SourceFiles
+from kshare.cli.worker.processes import SourceFiles
 
 
 def test_changes_are_noticed_once() -> None:

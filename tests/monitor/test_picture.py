@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.monitor.record_standing import record_standing
+from kshare.monitor.picture import record_standing
 from kshare.monitor.snapshot import PartitionReading
 from kshare.state.share_records import SharePartitionState, StateRange, StoredState
 

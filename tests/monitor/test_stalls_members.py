@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kshare.admin.results import Member
-from kshare.monitor.members_since import MembersSince
+from kshare.monitor.stalls import MembersSince
 
 
 def member(*places: tuple[str, int]) -> Member:

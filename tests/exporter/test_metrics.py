@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kshare.exporter.counters import GroupCounters
-from kshare.exporter.exposition import exposition_text
-from kshare.exporter.metrics import METRICS, ExporterState, exporter_values, report_values
+from kshare.exporter.metrics import METRICS, ExporterState, exporter_values, exposition_text, report_values
 from kshare.exporter.report import report
 from tests.exporter.readings import group, partition, snapshot
 

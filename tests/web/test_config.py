@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kshare.errors import ConfigError
-from kshare.web.config import WebConfig
-from kshare.web.worker_sources import WorkerSources
+from kshare.web.config import WebConfig, WorkerSources
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import h11
 import pytest
 
-from kshare.web.bounded_body import BoundedConnection
+from kshare.web.connections import BoundedConnection
 
 _CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 _EXTENDED = b"1;" + 60_000 * b"e" + b"\r\nx\r\n"

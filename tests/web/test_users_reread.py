@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kshare.web.users_file import UsersFile
+from kshare.web.users import UsersFile
 
 
 def test_a_change_counts_at_once_and_a_broken_file_changes_nothing(

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from kshare.web.login_turns import LoginTurns
+from kshare.web.login_limits import LoginTurns
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.fleet.body_budget import BodyBudget
+from kshare.fleet.asking import BodyBudget
 
 MIB = 1 << 20
 
