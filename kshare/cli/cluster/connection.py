@@ -14,6 +14,7 @@ from kshare.admin.client import AdminClient
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
 from kshare.cli.cluster.written_options import WrittenOptions
+from kshare.cli.terminal.arguments import named_values
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.errors import ConfigError
 from kshare.net.pool import Pool
@@ -28,7 +29,8 @@ class Cluster:
     def __init__(self, server: str | None, properties: Path | None, overrides: Iterable[str] = ()) -> None:
         """`overrides` are properties from the command line (name=value); they override those in the file."""
         in_file = read_properties(properties) if properties else {}
-        named = _named(overrides) | ({_SERVERS: server} if server else {})
+        named = dict(named_values(overrides, lambda text: Misuse(f"{text!r} should be name=value")))
+        named |= {_SERVERS: server} if server else {}
         self.options: dict[str, Any] = in_file | named
         self._written = WrittenOptions(self.options, properties, in_file.keys() - named.keys())
         if not self.options.get(_SERVERS):
@@ -81,16 +83,6 @@ class Cluster:
 
         with self.explaining():
             return anyio.run(live)
-
-
-def _named(overrides: Iterable[str]) -> dict[str, str]:
-    properties = {}
-    for override in overrides:
-        name, equals, value = override.partition("=")
-        if not equals or not name:
-            raise Misuse(f"{override!r} should be name=value")
-        properties[name] = value
-    return properties
 
 
 def read_properties(path: Path) -> dict[str, str]:

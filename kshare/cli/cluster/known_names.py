@@ -100,8 +100,13 @@ async def explaining(router: Router, names: Iterable[str], work: Awaitable[T]) -
         raise await topics_explained(error, names, lambda: visible_topics(router)) from error
 
 
-async def listed_by(admin: AdminClient) -> list[str]:
-    return [topic.topic for topic in await admin.list_topics(with_internal=True)]
+async def explained_to(admin: AdminClient, error: KshareError, names: Iterable[str]) -> Failure | KshareError:
+    """As `topics_explained`."""
+
+    async def list_all() -> list[str]:
+        return [topic.topic for topic in await admin.list_topics(with_internal=True)]
+
+    return await topics_explained(error, names, list_all)
 
 
 def _complaint(name: str, known: list[str], suggest_creation: bool) -> str:

@@ -26,7 +26,7 @@ def form(
 ) -> RecordFormat:
     """The output format. Deserializers apply to all formats."""
     named_values = read_properties(file) if file else {}
-    named_values |= {name: written or "" for name, written in settings(properties).items()}
+    named_values |= settings(properties)
     readers = Readers.of(
         key or named_values.get("key.deserializer"),
         value or named_values.get("value.deserializer"),

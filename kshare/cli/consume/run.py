@@ -6,7 +6,6 @@ by Ctrl-C. Records that were acquired but not printed are released, and redelive
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +21,11 @@ from kshare.cli.consume.output import RecordOutput
 from kshare.cli.consume.prompt import prompt
 from kshare.cli.consume.record_text import RecordFormat, Unreadable
 from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
+from kshare.cli.terminal.standard_error import say
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import ConfigError
-from kshare.log_text import escaped
 
 _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
@@ -87,7 +86,7 @@ def consume(
             anyio.run(_until_signalled, work, signals)
         finally:
             if report.is_open:
-                _say(report.text())
+                say(report.text())
     problem = report.problem()
     if problem:
         raise Failure(problem)
@@ -172,7 +171,7 @@ class RecordPrinter:
                 return f"{problem}\n".encode()
             if not self._mode.rejects_unreadable:
                 raise Failure(f"{problem}; use --reject-message-on-error to continue") from None
-            _say(f"{problem}: rejected")
+            say(f"{problem}: rejected")
             self._books.settle(record, "reject")
             self._books.unreadable += 1
             return None
@@ -207,7 +206,7 @@ class RecordPrinter:
     async def _hint(self) -> None:
         hint = await explain_no_records(self._consumer.config)
         if hint:
-            _say(hint)
+            say(hint)
 
     @property
     def _is_enough(self) -> bool:
@@ -215,11 +214,6 @@ class RecordPrinter:
 
     def _is_enough_with(self, waiting: int) -> bool:
         return self._mode.most is not None and self._books.done + waiting >= self._mode.most
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"kshare: {escaped(text)}\n")
-    sys.stderr.flush()
 
 
 async def _until_signalled(work: Callable[[], Awaitable[None]], signals: StopSignals) -> None:

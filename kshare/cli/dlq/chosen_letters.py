@@ -34,7 +34,7 @@ def selection(
         tuple(reasons or ()),
         _milliseconds("--since", since),
         _milliseconds("--until", until),
-        frozenset(_place(one) for one in letters or ()),
+        frozenset(map(_place, letters or ())),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_names import explaining
-from kshare.cli.dlq.letters_view import HEADS, letter_form, letter_row
+from kshare.cli.dlq.letters_view import letter_form, show_rows
 from kshare.cli.dlq.run_view import (
     complain,
     complain_of_unreadable,
@@ -16,7 +16,7 @@ from kshare.cli.dlq.run_view import (
     watched,
 )
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.table import show_json
 from kshare.dead_letters.drop import DropProgress, DropRequest, PlannedDrop, drop, plan_drop
 from kshare.dead_letters.letter_states import default_group
 from kshare.dead_letters.unreadable import Unreadable
@@ -37,22 +37,15 @@ def run_drop(
         complain_of_unreadable(unreadable.texts)
         return
     outcome = watched(
+        cluster,
+        [topic],
         _progress_text,
-        lambda show: cluster.run_routed(
-            lambda router: explaining(
-                router, [topic], drop(router, cluster.options, topic, named, request, show)
-            )
-        ),
+        lambda router, show: drop(router, cluster.options, topic, named, request, show),
     )
     progress = outcome.progress
     if is_json:
-        form = {
-            "group": named,
-            "dropped": progress.dropped,
-            "unconfirmed": progress.unconfirmed,
-            **form_of(outcome),
-        }
-        show_json(screen, form)
+        form = {"group": named, "dropped": progress.dropped, "unconfirmed": progress.unconfirmed}
+        show_json(screen, form | form_of(outcome))
     else:
         screen.line((f"{counted(progress.dropped, 'dead letter')} dropped", ""))
         show_skipped(screen, progress, named)
@@ -71,25 +64,20 @@ async def _planned(
     router: Router, topic: str, group: str, request: DropRequest, unreadable: Unreadable
 ) -> list[PlannedDrop]:
     async def plan() -> list[PlannedDrop]:
-        return [one async for one in plan_drop(router, topic, group, request, unreadable)]
+        return [letter async for letter in plan_drop(router, topic, group, request, unreadable)]
 
     return await explaining(router, [topic], plan())
 
 
 def _show_plan(screen: Screen, planned: list[PlannedDrop], given_up: str, is_json: bool) -> None:
     if is_json:
-        show_json(screen, [letter_form(one.letter) | {"is_duplicate": one.is_duplicate} for one in planned])
+        show_json(screen, [letter_form(row.letter) | {"is_duplicate": row.is_duplicate} for row in planned])
     elif not planned:
         screen.line((f"nothing to drop{given_up}", ""))
     else:
-        duplicates = sum(one.is_duplicate for one in planned)
-        heads, rows = HEADS, [letter_row(one.letter) for one in planned]
-        if duplicates:
-            *others, reason = HEADS
-            heads = [*others, "DUPLICATE", reason]
-            marks = ["yes" if one.is_duplicate else None for one in planned]
-            rows = [(*row[:-1], mark, row[-1]) for row, mark in zip(rows, marks, strict=True)]
-        show(screen, heads, rows, ["TIMES"])
+        duplicates = sum(row.is_duplicate for row in planned)
+        marks = ["yes" if row.is_duplicate else None for row in planned]
+        show_rows(screen, [row.letter for row in planned], "DUPLICATE", marks)
         count = len(planned) - duplicates
         also = f", and {counted(duplicates, 'duplicate')} settled" if duplicates else ""
         screen.line((f"{counted(count, 'dead letter')} would be dropped{also}; nothing was changed", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from kshare.wording import counted, iso_time
 
 _MOST_SHOWN = 64 << 20
 """Bytes of keys, values and headers that are kept to be shown."""
-HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
+_HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
 
 
 def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
@@ -33,15 +34,15 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
     if is_json:
         show_json(screen, found)
     elif found:
-        has_settled = any(one.settled for one in found)
+        has_settled = any(topic.settled for topic in found)
         heads = ["TOPIC", "PARTITIONS", "LETTERS", *(["SETTLED"] if has_settled else []), "OF GROUPS"]
         rows = [
             (
-                *(one.topic, one.partitions, one.letters),
-                *((one.settled,) if has_settled else ()),
-                " ".join(one.groups) or None,
+                *(topic.topic, topic.partitions, topic.letters),
+                *((topic.settled,) if has_settled else ()),
+                " ".join(topic.groups) or None,
             )
-            for one in found
+            for topic in found
         ]
         show(screen, heads, rows, ["PARTITIONS", "LETTERS", "SETTLED"])
     else:
@@ -49,7 +50,7 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
         hint = "kshare dlq show TOPIC shows those of one that isn't; before Kafka 4.4, topics can't be marked"
         screen.line((hint, "dim"))
     screen.done()
-    complain_of_unreadable([text for one in found for text in one.problems])
+    complain_of_unreadable([text for topic in found for text in topic.problems])
 
 
 def show_letters(
@@ -77,37 +78,33 @@ def show_letters(
                 room -= found[-1].kept_bytes
                 if len(found) == max_letters or room <= 0:
                     break
-        has_letter = any(one.is_dead_letter for one in found)
+        has_letter = any(letter.is_dead_letter for letter in found)
         problem = "" if has_letter else await if_none_is_letter(router, topic, len(found))
         return [] if problem else found, states, problem
 
     found, states, problem = cluster.run_routed(work)
-    marks = [_Mark.of(one, states, moves) for one in found]
+    marks = [_Mark.of(letter, states, moves) for letter in found]
     screen = Screen()
     if is_json:
-        show_json(screen, [letter_form(one) | mark.form for one, mark in zip(found, marks, strict=True)])
+        show_json(
+            screen, [letter_form(letter) | mark.form for letter, mark in zip(found, marks, strict=True)]
+        )
     elif not found:
         screen.line((problem or "no matching dead letters", ""))
     elif explain:
-        for index, (one, mark) in enumerate(zip(found, marks, strict=True)):
+        for index, (letter, mark) in enumerate(zip(found, marks, strict=True)):
             if index:
                 screen.line(("", ""))
-            _explain(screen, one)
+            _explain(screen, letter)
             if mark.is_settled:
                 screen.line((f"  settled by group {group}: {mark.explanation}", "green"))
             if mark.is_given_up:
                 lost = f"  given up by group {group}, which has delivered it as often as it may: use another --group"
                 screen.line((lost, "red"))
-    elif any(mark.text for mark in marks):
-        rows = [
-            (*letter_row(one)[:-1], mark.text, letter_row(one)[-1])
-            for one, mark in zip(found, marks, strict=True)
-        ]
-        show(screen, [*HEADS[:-1], "SETTLED", HEADS[-1]], rows, ["TIMES"])
     else:
-        show(screen, HEADS, [letter_row(one) for one in found], ["TIMES"])
+        show_rows(screen, found, "SETTLED", [mark.text for mark in marks])
     screen.done()
-    if sum(one.kept_bytes for one in found) >= _MOST_SHOWN:
+    if sum(letter.kept_bytes for letter in found) >= _MOST_SHOWN:
         at = f"{found[-1].partition}:{found[-1].offset}"
         raise Failure(
             f"what is behind {at} isn't shown, as it would take too much memory: choose with --letter"
@@ -192,7 +189,16 @@ def _explain(screen: Screen, letter: DeadLetter) -> None:
         screen.line(("  no copy of key and value: a redrive reads the original record", "dim"))
 
 
-def letter_row(letter: DeadLetter) -> tuple[object, ...]:
+def show_rows(screen: Screen, letters: Sequence[DeadLetter], head: str, marks: Sequence[str | None]) -> None:
+    """A table, in which `marks` have a column of their own with this head, if there are any."""
+    heads, rows = _HEADS, [_row(letter) for letter in letters]
+    if any(marks):
+        heads = [*_HEADS[:-1], head, _HEADS[-1]]
+        rows = [(*row[:-1], mark, row[-1]) for row, mark in zip(rows, marks, strict=True)]
+    show(screen, heads, rows, ["TIMES"])
+
+
+def _row(letter: DeadLetter) -> tuple[object, ...]:
     return (
         letter.place,
         _time(letter),
@@ -210,20 +216,20 @@ def letter_form(letter: DeadLetter) -> dict[str, Any]:
         "partition": letter.partition,
         "offset": letter.offset,
         "timestamp": letter.timestamp,
-        "source": None
-        if origin is None
-        else {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        "source": origin and {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
         "group": letter.group,
         "deliveries": letter.deliveries,
         "reason": letter.reason,
-        "context": {
-            name: None if value is None else readable(value) for name, value in letter.context.items()
-        },
-        "headers": [[name, None if value is None else readable(value)] for name, value in letter.own_headers],
+        "context": {name: _readable(value) for name, value in letter.context.items()},
+        "headers": [[name, _readable(value)] for name, value in letter.own_headers],
         "more_headers": letter.more_headers,
-        "key": None if letter.key is None else readable(letter.key),
-        "value": None if letter.value is None else readable(letter.value),
+        "key": _readable(letter.key),
+        "value": _readable(letter.value),
     }
+
+
+def _readable(value: bytes | None) -> str | None:
+    return None if value is None else readable(value)
 
 
 def _time(letter: DeadLetter) -> str:

@@ -32,22 +32,22 @@ class RedrivePlan:
     _bytes: int = 0
 
     async def fill(self, planned: AsyncIterator[PlannedRedrive]) -> None:
-        async for one in planned:
-            self.add(one)
+        async for row in planned:
+            self.add(row)
 
-    def add(self, one: PlannedRedrive) -> None:
-        self.has_letter = self.has_letter or one.letter.is_dead_letter
-        if one.reason is not None:
-            kind = one.kind
-            is_known = kind in self.left or len(self.left) < _MOST_REASONS
-            self.left[kind if is_known else OTHERS] += 1
-        if one.written_to is not None:
-            self.targets[one.written_to] += 1
+    def add(self, row: PlannedRedrive) -> None:
+        letter = row.letter
+        self.has_letter = self.has_letter or letter.is_dead_letter
+        if row.reason is not None:
+            is_known = row.kind in self.left or len(self.left) < _MOST_REASONS
+            self.left[row.kind if is_known else OTHERS] += 1
+        if row.written_to is not None:
+            self.targets[row.written_to] += 1
             if len(self.written) < _MOST_WRITTEN:
-                self.written.add((one.written_to, one.letter.group))
+                self.written.add((row.written_to, letter.group))
         if len(self.rows) >= _MOST_ROWS or self._bytes >= _MOST_BYTES:
             self.unshown += 1
             return
-        kept = one.letter.cut(LONGEST_VALUE if self.keeps_values else 0, letter_identity(one.letter))
+        kept = letter.cut(LONGEST_VALUE if self.keeps_values else 0, letter_identity(letter))
         self._bytes += kept.kept_bytes
-        self.rows.append(replace(one, letter=kept))
+        self.rows.append(replace(row, letter=kept))

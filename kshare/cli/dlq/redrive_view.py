@@ -55,14 +55,10 @@ def run_redrive(
             )
         return
     outcome = watched(
+        cluster,
+        _topics(topic, request),
         _progress_text,
-        lambda show: cluster.run_routed(
-            lambda router: explaining(
-                router,
-                _topics(topic, request),
-                redrive(router, cluster.options, topic, named, request, show),
-            )
-        ),
+        lambda router, show: redrive(router, cluster.options, topic, named, request, show),
     )
     progress = outcome.progress
     if not (is_json or outcome.problem or progress.redriven or progress.has_left_letter):
@@ -150,21 +146,16 @@ def _show_outcome(
             "group": group,
             "redriven": progress.redriven,
             "targets": progress.targets,
-            "left": [{"letter": one.place, "reason": reason} for one, reason in progress.left],
+            "left": [{"letter": letter.place, "reason": reason} for letter, reason in progress.left],
             "left_count": progress.left_count,
-            **form_of(outcome),
         }
-        return show_json(screen, form)
+        return show_json(screen, form | form_of(outcome))
     targets = _by_target(progress.targets)
     screen.line((f"{counted(progress.redriven, 'dead letter')} redriven{targets}", ""))
     show_skipped(screen, progress, group, are_settled=request.settles_others)
     if progress.again:
-        screen.line(
-            (
-                f"{counted(progress.again, 'dead letter')} will be redelivered and redriven again: the lock was lost",
-                "",
-            )
-        )
+        again = counted(progress.again, "dead letter")
+        screen.line((f"{again} will be redelivered and redriven again: the lock was lost", ""))
     for letter, reason in progress.left:
         screen.line((f"{letter.place} not redriven: {reason}", ""))
     if more := progress.left_count - len(progress.left):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_names import explaining
 from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.progress_line import ProgressLine
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.standard_error import ProgressLine, say
 from kshare.dead_letters.letter_run import (
     NOT_ALL_ARRIVED,
     ProgressT,
@@ -23,7 +23,6 @@ from kshare.dead_letters.letter_run import (
 from kshare.dead_letters.letter_states import letter_states
 from kshare.dead_letters.read import bounds, count_given_up
 from kshare.dead_letters.selection import Selection
-from kshare.log_text import escaped
 from kshare.wording import counted
 
 T = TypeVar("T")
@@ -41,11 +40,19 @@ class _Warnings(logging.Handler):
 
     def show(self) -> None:
         for text in self._texts:
-            sys.stderr.write(f"kshare: warning: {escaped(' '.join(text.split()))}\n")
+            say(f"warning: {' '.join(text.split())}")
 
 
-def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT], None]], T]) -> T:
-    """Run a redrive or a drop, show how far it is, and then what it has warned of. SIGTERM ends it as Ctrl-C does."""
+def watched(
+    cluster: Cluster,
+    topics: Sequence[str],
+    text: Callable[[ProgressT], str],
+    run: Callable[[Router, Callable[[ProgressT], None]], Awaitable[T]],
+) -> T:
+    """Run a redrive or a drop, show how far it is, and then what it has warned of. SIGTERM ends it as Ctrl-C does.
+
+    `topics`: those that the user has named.
+    """
     line, warnings, log = ProgressLine(), _Warnings(), logging.getLogger("kshare")
 
     def show(progress: ProgressT) -> None:
@@ -55,7 +62,7 @@ def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT
     log.addHandler(warnings)
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        return run(show)
+        return cluster.run_routed(lambda router: explaining(router, topics, run(router, show)))
     finally:
         signal.signal(signal.SIGTERM, before)
         log.removeHandler(warnings)
@@ -111,7 +118,7 @@ def complain_of_unreadable(texts: Sequence[str]) -> None:
     if texts:
         *others, last = texts
         for text in others:
-            sys.stderr.write(f"kshare: warning: {escaped(text)}\n")
+            say(f"warning: {text}")
         raise Failure(last)
 
 
@@ -128,7 +135,7 @@ def complain(
     lost = _last_chances(progress.last_chances, group, action)
     if problem is not None:
         if lost:
-            sys.stderr.write(f"kshare: warning: {lost}\n")  # the next run can't say which they were
+            say(f"warning: {lost}")  # the next run can't say which they were
         raise Failure(problem)
     if lost:
         raise Failure(lost)

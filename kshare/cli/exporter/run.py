@@ -9,8 +9,8 @@ import anyio
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Misuse
-from kshare.cli.terminal.log_lines import log_handler
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.standard_error import log_handler
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.errors import ConfigError, KshareError
 from kshare.exporter.exporter import ExporterOptions, run_exporter

@@ -9,13 +9,13 @@ import typer
 from kshare.admin.client import AdminClient
 from kshare.admin.offsets import ResetPoint
 from kshare.admin.results import OffsetReset
-from kshare.cli.cluster import known_names
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_names import group_explained
+from kshare.cli.cluster.each_name import for_each_name
+from kshare.cli.cluster.known_names import explained_to, group_explained
 from kshare.cli.terminal.arguments import Topics, written_time
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.table import print_done, show, show_json
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.monitor.dead_letter_topics import DEAD_LETTER_TOPIC, require_dead_letter_name
 from kshare.protocol.error_codes import ErrorCode
@@ -52,9 +52,7 @@ def reset_offsets(
         except KshareError as error:
             if topics is None and isinstance(error, ConfigError):
                 await _require_topics_read(admin, group)
-            raise await known_names.topics_explained(
-                error, topics or (), lambda: known_names.listed_by(admin)
-            ) from error
+            raise await explained_to(admin, error, topics or ()) from error
 
     changes = cluster.run(work)
     screen = Screen()
@@ -86,35 +84,18 @@ def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json:
         try:
             await admin.delete_share_group_offsets(group, topics)
         except KshareError as error:
-            raise await known_names.topics_explained(
-                error, topics, lambda: known_names.listed_by(admin)
-            ) from error
+            raise await explained_to(admin, error, topics) from error
 
     cluster.run(work)
-    _show_done(
-        {"group": group, "topics": list(topics)}, f"{group}: deleted offsets of {', '.join(topics)}", is_json
-    )
+    text = f"{group}: deleted offsets of {', '.join(topics)}"
+    print_done(is_json, {"group": group, "topics": list(topics)}, text)
 
 
 def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
-    """If one group can't be deleted, the others are still deleted."""
-    deleted: list[str] = []
-    problems: list[str] = []
+    async def explained(admin: AdminClient, error: KshareError, name: str) -> Exception:
+        return await group_explained(error, name, lambda: admin.list_groups(types=()))
 
-    async def work(admin: AdminClient) -> None:
-        for name in dict.fromkeys(names):
-            try:
-                await admin.delete_share_group(name)
-            except KshareError as error:
-                problems.append(str(await group_explained(error, name, lambda: admin.list_groups(types=()))))
-            else:
-                deleted.append(name)
-
-    cluster.run(work)
-    if is_json or deleted:
-        _show_done({"deleted": deleted}, f"deleted {', '.join(deleted)}", is_json)
-    if problems:
-        raise Failure("; ".join(problems))
+    for_each_name(cluster, names, AdminClient.delete_share_group, explained, "deleted", is_json)
 
 
 def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None], is_json: bool) -> None:
@@ -136,13 +117,4 @@ def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None
     text = ", ".join(
         f"{name} is unset" if value is None else f"{name} is {value}" for name, value in changes.items()
     )
-    _show_done({"group": group, "changed": dict(changes)}, f"{group}: {text}", is_json)
-
-
-def _show_done(form: Mapping[str, object], text: str, is_json: bool) -> None:
-    screen = Screen()
-    if is_json:
-        show_json(screen, form)
-    else:
-        screen.line((text, ""))
-    screen.done()
+    print_done(is_json, {"group": group, "changed": dict(changes)}, f"{group}: {text}")

@@ -13,7 +13,7 @@ from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_names import group_explained
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.table import print_rows, show, show_json
 from kshare.errors import KshareError
 from kshare.monitor.troubles import troubles, unknown_lags
 from kshare.wording import counted
@@ -22,14 +22,8 @@ from kshare.wording import counted
 def show_list(cluster: Cluster, states: Sequence[str], every_type: bool, is_json: bool) -> None:
     types = () if every_type else ("share",)
     found = cluster.run(lambda admin: admin.list_groups(types=types, states=states))
-    screen = Screen()
-    if is_json:
-        show_json(screen, found)
-    elif found:
-        show(screen, ["GROUP", "TYPE", "STATE"], [(one.group, one.type, one.state) for one in found])
-    else:
-        screen.line(("no visible groups", ""))
-    screen.done()
+    rows = [(group.group, group.type, group.state) for group in found]
+    print_rows(is_json, found, ["GROUP", "TYPE", "STATE"], rows, nothing="no visible groups")
 
 
 def show_groups(
@@ -56,13 +50,8 @@ def show_groups(
 
 def show_config(cluster: Cluster, group: str, is_json: bool) -> None:
     found = cluster.run(lambda admin: admin.group_config(group))
-    screen = Screen()
-    if is_json:
-        show_json(screen, found)
-    else:
-        rows = [(one.name, one.value, one.source, _bounds(one.lowest, one.highest)) for one in found]
-        show(screen, ["SETTING", "VALUE", "SOURCE", "BOUNDS"], rows)
-    screen.done()
+    rows = [(entry.name, entry.value, entry.source, _bounds(entry.lowest, entry.highest)) for entry in found]
+    print_rows(is_json, found, ["SETTING", "VALUE", "SOURCE", "BOUNDS"], rows)
 
 
 Staged = dict[str, int | None]

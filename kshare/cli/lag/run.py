@@ -20,7 +20,7 @@ from kshare.admin.results import GroupDescription, PartitionOffset, PartitionPro
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_names import group_explained, require_topics
-from kshare.cli.terminal.arguments import Topics
+from kshare.cli.terminal.arguments import Topics, is_chosen
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.cli.terminal.table import show_json, table_lines
 from kshare.errors import BrokerError
@@ -115,7 +115,7 @@ class _Reader:
                 if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 continue
-            rows = [row for row in rows if self._is_wanted(row)]
+            rows = [row for row in rows if is_chosen(self._topics, row.topic, row.partition)]
             if rows or self._names or self._topics is None:
                 described[name], group_offsets[name] = group, rows
         progress = await self._progress.read(group_offsets)
@@ -123,12 +123,6 @@ class _Reader:
 
     async def _listed(self) -> list[str]:
         return [group.group for group in await groups.list_groups(self._router, ("share",), ())]
-
-    def _is_wanted(self, one: PartitionOffset) -> bool:
-        if self._topics is None:
-            return True
-        numbers = self._topics.get(one.topic, [])
-        return numbers is None or one.partition in numbers
 
 
 def _show(

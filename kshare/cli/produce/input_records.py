@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import typer
 
+from kshare.cli.terminal.arguments import named_values
 from kshare.cli.terminal.failure import Failure
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -54,17 +55,15 @@ class Template:
         null: str | None,
     ) -> Template:
         """From the options of the command line."""
-        pairs = []
-        for header in headers:
-            name, equals, content = header.partition("=")
-            if not equals or not name:
-                raise typer.BadParameter(f"--header {header!r} should be NAME=VALUE")
-            pairs.append((name, content.encode()))
+        pairs = named_values(
+            headers, lambda text: typer.BadParameter(f"--header {text!r} should be NAME=VALUE")
+        )
+        encoded = tuple((name, content.encode()) for name, content in pairs)
         if separator == "":
             raise typer.BadParameter("--key-separator must not be empty")
         if key is not None and separator is not None:
             raise typer.BadParameter("--key and --key-separator exclude each other: which is the key?")
-        return cls(None if key is None else key.encode(), tuple(pairs), partition, separator, null)
+        return cls(None if key is None else key.encode(), encoded, partition, separator, null)
 
     def from_line(self, line: bytes, number: int) -> Draft:
         key, value = self.key, line

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +23,9 @@ from kshare.cli.produce.input_records import Draft, Template
 from kshare.cli.produce.options import Codec, InputFormat
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.standard_error import say
 from kshare.cli.terminal.standard_input import standard_input
 from kshare.cli.terminal.table import show_json
-from kshare.log_text import escaped
 from kshare.producer.records import NewRecord
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
@@ -92,10 +91,8 @@ def produce(
                 if drafts and not is_there:
                     is_there = True
                     await writer.partition_count(topic)
-                    _say(
-                        f"there was no topic {topic}, so the broker has created it"
-                        f"{did_you_mean(topic, known, 1)}"
-                    )
+                    hint = did_you_mean(topic, known, 1)
+                    say(f"there was no topic {topic}, so the broker has created it{hint}")
                 await _write_drafts(writer, topic, drafts, rate, written)
 
     try:
@@ -137,11 +134,6 @@ async def _write(writer: RecordWriter, topic: str, drafts: Sequence[Draft], writ
             raise
         written.unconfirmed = 0
         written.add(partition, first, len(records))
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"kshare: {escaped(text)}\n")
-    sys.stderr.flush()
 
 
 def _report(topic: str, written: _Written, is_json: bool) -> None:

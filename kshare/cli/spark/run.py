@@ -13,8 +13,8 @@ import typer
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
-from kshare.cli.terminal.progress_line import ProgressLine
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.standard_error import ProgressLine
 from kshare.cli.terminal.table import show, show_json
 from kshare.errors import KshareError
 from kshare.spark.journal.inspection import (

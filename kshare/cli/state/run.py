@@ -20,7 +20,7 @@ from kshare.cli.cluster.connection import Cluster
 from kshare.cli.state import history, view
 from kshare.cli.state.history import History
 from kshare.cli.state.view import LEGEND, PictureLine
-from kshare.cli.terminal.arguments import Topics
+from kshare.cli.terminal.arguments import Topics, is_chosen
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
@@ -45,12 +45,7 @@ class StateOptions:
     is_json: bool
 
     def takes(self, where: SharePartitionKey, topic: str | None) -> bool:
-        if self.group is not None and where.group != self.group:
-            return False
-        if self.topics is None:
-            return True
-        numbers = self.topics.get(topic or "", [])
-        return numbers is None or where.partition in numbers
+        return self.group in (None, where.group) and is_chosen(self.topics, topic or "", where.partition)
 
 
 def show_files(files: Sequence[Path], options: StateOptions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import typer
@@ -16,14 +16,14 @@ Topics = dict[str, list[int] | None]
 def chosen_topics(written: Sequence[str]) -> Topics | None:
     """Parse topics given as `orders`, or `orders:0,1` as in Kafka's tools. None if no topic is given."""
     chosen: Topics = {}
-    for one in written:
-        name, colon, numbers = one.partition(":")
+    for text in written:
+        name, colon, numbers = text.partition(":")
         if name in chosen:
             raise typer.BadParameter(f"--topic {name} is given twice")
         try:
             chosen[name] = [int(number) for number in numbers.split(",")] if colon else None
         except ValueError:
-            raise typer.BadParameter(f"--topic {one}: partitions are numbers, as in orders:0,1") from None
+            raise typer.BadParameter(f"--topic {text}: partitions are numbers, as in orders:0,1") from None
     return chosen or None
 
 
@@ -34,15 +34,23 @@ def require_whole_topics(option: str, written: Iterable[str]) -> None:
             raise typer.BadParameter(f"{option} {name}: not the name of a topic; {what_to_use(name)}")
 
 
-def settings(written: Sequence[str]) -> dict[str, str | None]:
-    """Parse settings given as name=value."""
-    changes: dict[str, str | None] = {}
-    for one in written:
-        name, equals, value = one.partition("=")
+def is_chosen(topics: Topics | None, topic: str, partition: int) -> bool:
+    numbers = None if topics is None else topics.get(topic, [])
+    return numbers is None or partition in numbers
+
+
+def named_values(written: Iterable[str], refusal: Callable[[str], Exception]) -> Iterator[tuple[str, str]]:
+    """Parse NAME=VALUE. Raises the refusal of a text that isn't."""
+    for text in written:
+        name, equals, value = text.partition("=")
         if not equals or not name:
-            raise typer.BadParameter(f"{one!r} should be name=value")
-        changes[name] = value
-    return changes
+            raise refusal(text)
+        yield name, value
+
+
+def settings(written: Iterable[str]) -> dict[str, str]:
+    """Parse settings given as name=value."""
+    return dict(named_values(written, lambda text: typer.BadParameter(f"{text!r} should be name=value")))
 
 
 def written_time(option: str, text: str) -> datetime:

@@ -63,5 +63,34 @@ def show_json(screen: Screen, value: object) -> None:
     screen.text(json.dumps(value, indent=2, default=_plain) + "\n")
 
 
+def print_rows(
+    is_json: bool,
+    form: object,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    numbers: Sequence[str] = (),
+    nothing: str | None = None,
+) -> None:
+    """The output of a command: rows as a table, or what `nothing` says if there are none; or `form` as JSON."""
+    screen = Screen()
+    if is_json:
+        show_json(screen, form)
+    elif rows or nothing is None:
+        show(screen, heads, rows, numbers)
+    else:
+        screen.line((nothing, ""))
+    screen.done()
+
+
+def print_done(is_json: bool, form: object, text: str) -> None:
+    """The output of a command that has changed something: a line, or `form` as JSON."""
+    screen = Screen()
+    if is_json:
+        show_json(screen, form)
+    else:
+        screen.line((text, ""))
+    screen.done()
+
+
 def _plain(value: Any) -> Any:
     return asdict(value)

@@ -2,49 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import typer
 
 from kshare.admin.client import AdminClient
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_names import listed_by, topics_explained
-from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.table import show, show_json
+from kshare.cli.cluster.each_name import for_each_name
+from kshare.cli.cluster.known_names import explained_to
+from kshare.cli.terminal.arguments import named_values
+from kshare.cli.terminal.table import print_rows
 from kshare.errors import KshareError
 from kshare.protocol.json_form import uuid_text
 
 
 def show_list(cluster: Cluster, with_internal: bool, is_json: bool) -> None:
     found = cluster.run(lambda admin: admin.list_topics(with_internal=with_internal))
-    screen = Screen()
-    if is_json:
-        rows = [
-            {
-                "topic": one.topic,
-                "topic_id": uuid_text(one.topic_id),
-                "partitions": one.partitions,
-                "replication_factor": one.replication_factor,
-                "is_internal": one.is_internal,
-            }
-            for one in found
-        ]
-        show_json(screen, rows)
-    elif found:
-        cells = [(one.topic, one.partitions, one.replication_factor) for one in found]
-        show(screen, ["TOPIC", "PARTITIONS", "REPLICAS"], cells, ["PARTITIONS", "REPLICAS"])
-    else:
-        screen.line(("there are no topics", ""))
-    screen.done()
+    rows = [(topic.topic, topic.partitions, topic.replication_factor) for topic in found]
+    print_rows(
+        is_json,
+        [asdict(topic) | {"topic_id": uuid_text(topic.topic_id)} for topic in found],
+        ["TOPIC", "PARTITIONS", "REPLICAS"],
+        rows,
+        ["PARTITIONS", "REPLICAS"],
+        "there are no topics",
+    )
 
 
 def settings(written: Sequence[str]) -> dict[str, str]:
+    def refusal(text: str) -> Exception:
+        return typer.BadParameter(f"--config {text}: write NAME=VALUE, as in retention.ms=3600000")
+
     found: dict[str, str] = {}
-    for one in written:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise typer.BadParameter(f"--config {one}: write NAME=VALUE, as in retention.ms=3600000")
+    for name, value in named_values(written, refusal):
         if name in found:
             raise typer.BadParameter(f"--config {name} is given twice")
         found[name] = value
@@ -59,13 +50,10 @@ def create(
     config: Mapping[str, str],
     is_json: bool,
 ) -> None:
-    _each(
-        cluster,
-        names,
-        lambda admin, name: admin.create_topic(name, partitions, replication_factor, config),
-        "created",
-        is_json,
-    )
+    async def step(admin: AdminClient, name: str) -> None:
+        await admin.create_topic(name, partitions, replication_factor, config)
+
+    for_each_name(cluster, names, step, _explained, "created", is_json)
 
 
 def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
@@ -76,7 +64,7 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
             )
         await admin.delete_topic(name)
 
-    _each(cluster, names, step, "deleted", is_json)
+    for_each_name(cluster, names, step, _explained, "deleted", is_json)
 
 
 async def _is_internal(admin: AdminClient, name: str) -> bool:
@@ -85,31 +73,5 @@ async def _is_internal(admin: AdminClient, name: str) -> bool:
     )
 
 
-def _each(
-    cluster: Cluster,
-    names: Sequence[str],
-    step: Callable[[AdminClient, str], Awaitable[None]],
-    verb: str,
-    is_json: bool,
-) -> None:
-    done: list[str] = []
-    problems: list[str] = []
-
-    async def work(admin: AdminClient) -> None:
-        for name in dict.fromkeys(names):
-            try:
-                await step(admin, name)
-            except KshareError as error:
-                problems.append(str(await topics_explained(error, [name], lambda: listed_by(admin))))
-            else:
-                done.append(name)
-
-    cluster.run(work)
-    screen = Screen()
-    if is_json:
-        show_json(screen, {verb: done})
-    elif done:
-        screen.line((f"{verb} {', '.join(done)}", ""))
-    screen.done()
-    if problems:
-        raise Failure("; ".join(problems))
+async def _explained(admin: AdminClient, error: KshareError, name: str) -> Exception:
+    return await explained_to(admin, error, [name])

@@ -6,7 +6,6 @@ Ctrl-C ends it with a summary, a closed pipe without one.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -20,6 +19,7 @@ from anyio.abc import TaskGroup
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.standard_error import say
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.trace.capture_writer import TrafficCapture
@@ -106,8 +106,7 @@ class Tracer:
             async with Pool(settings) as pool:
                 await pool.connection(None, timeout=settings.connect_timeout)
         except (ConnectionLost, RequestTimedOut) as failure:
-            sys.stderr.write(f"kshare: {failure}; waiting for clients nevertheless\n")
-            sys.stderr.flush()
+            say(f"{failure}; waiting for clients nevertheless")
         except KshareError as failure:
             self.failure = failure
             self._scope.cancel()

@@ -13,7 +13,7 @@ from typing import Any
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
-from kshare.cli.terminal.log_lines import log_handler
+from kshare.cli.terminal.standard_error import log_handler
 from kshare.cli.terminal.stop_signals import stop_signals
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address

@@ -17,7 +17,7 @@ from kshare.admin.config import admin_settings
 from kshare.admin.configs import broker_values
 from kshare.admin.routing import Router
 from kshare.cli.terminal.failure import Failure, Misuse
-from kshare.cli.terminal.log_lines import log_handler
+from kshare.cli.terminal.standard_error import log_handler
 from kshare.cli.worker.app_import import (
     describe_error,
     files_of,
