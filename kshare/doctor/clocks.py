@@ -33,11 +33,8 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     received_at = time.time()
     if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         right = Right("Describe", "cluster")
-        yield unknown(
-            _CHECK,
-            f"the controllers' time can't be read without {right}",
-            grant(right, info.pool.settings),
-        )
+        command = grant(right, info.pool.settings)
+        yield unknown(_CHECK, f"the controllers' time can't be read without {right}", command)
         return
     if response.error_code:
         yield unknown(_CHECK, str(BrokerError(response.error_code, "the controllers' time")))
@@ -55,10 +52,7 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     uncertainty = (received_at - sent_at) / 2
     name = f"controller {partition.leader_id}"
     if abs(ahead) - uncertainty <= _TOLERATED_S:
-        yield ok(
-            _CHECK,
-            f"{name} and this machine agree within {abs(ahead) + uncertainty:.1f} s",
-        )
+        yield ok(_CHECK, f"{name} and this machine agree within {abs(ahead) + uncertainty:.1f} s")
     else:
         yield warning(
             _CHECK,

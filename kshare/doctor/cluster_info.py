@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kshare.admin import configs
@@ -17,7 +17,6 @@ from kshare.monitor.stalls import MembersSince
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool
-from kshare.protocol.messages import MetadataResponse
 
 PATIENCE_S = 5.0
 """How long connecting to a broker may take."""
@@ -99,9 +98,6 @@ class ClusterInfo:
         await side_by_side(connect, self.nodes)
         self.connections = dict(sorted(connections.items()))
         self.unreachable = dict(sorted(unreachable.items()))
-
-    async def topics_of(self, names: Iterable[str]) -> MetadataResponse:
-        return await self.router.metadata(names)
 
     async def broker_settings(self, *names: str) -> dict[str, str | None]:
         """Settings of one of the brokers; those it doesn't know are left out."""

@@ -14,7 +14,8 @@ from kshare.admin.routing import Router
 from kshare.dead_letters.self_written import self_written
 from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem
 from kshare.doctor.cluster_info import ClusterInfo
-from kshare.doctor.group_settings import check_of, chosen_groups, set_command
+from kshare.doctor.commands import create_command, set_command, topic_config_command
+from kshare.doctor.group_settings import check_of, chosen_groups
 from kshare.errors import BrokerError, NotAuthorized
 from kshare.monitor.dead_letter_topics import (
     BROKERS_DECIDE_BY,
@@ -27,16 +28,17 @@ from kshare.monitor.dead_letter_topics import (
 )
 from kshare.monitor.tracking_groups import is_tracking
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import counted, shell_word
+from kshare.wording import counted
 
 _CHECK = "dead letters"
 _USUAL_PREFIX = "dlq."
+_ENABLING = f"{GROUP_ENABLE}=true"
 
 
 async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     without: list[str] = []
     for group in await chosen_groups(info):
-        settings = {one.name: one.value for one in await info.group_config(group)}
+        settings = {entry.name: entry.value for entry in await info.group_config(group)}
         topic, found = settings.get(DEAD_LETTER_TOPIC), None
         if topic:
             brokers = await info.broker_settings(*BROKERS_DECIDE_BY)
@@ -50,11 +52,8 @@ async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     if without:
         written = info.self_written = await _self_written(info, without)
         for topic in sorted(set(written.values())):
-            names = [group for group in without if written.get(group) == topic]
-            yield ok(
-                _CHECK,
-                f"{_first_of(names)}: members write dead letters to topic {topic} themselves, not brokers",
-            )
+            names = _first_of([group for group in without if written.get(group) == topic])
+            yield ok(_CHECK, f"{names}: members write dead letters to topic {topic} themselves, not brokers")
         if others := [group for group in without if group not in written]:
             yield await _without(info, others)
 
@@ -82,14 +81,8 @@ async def _without(info: ClusterInfo, groups: Sequence[str]) -> CheckResult:
         _CHECK,
         f"no dead-letter topic is set for {_first_of(groups)}: brokers keep no copies of records that are rejected or "
         "given up. To keep them:",
-        _create_command(info.server, f"{prefix}{first}"),
+        create_command(info.server, f"{prefix}{first}", _ENABLING),
         set_command(info.server, first, f"{DEAD_LETTER_TOPIC}={prefix}{first}"),
-    )
-
-
-def _create_command(server: str, topic: str) -> str:
-    return (
-        f"kshare topics create {shell_word(topic)} --config {GROUP_ENABLE}=true --bootstrap-server {server}"
     )
 
 
@@ -113,15 +106,14 @@ async def judge_dead_letter_topic(
             return problem(
                 check,
                 f"its dead-letter topic is {topic}, which {missing}: {effect}",
-                _create_command(server, topic),
+                create_command(server, topic, _ENABLING),
             )
         case DeadLetterFlaw.SHUT as shut:
             value = settings[GROUP_ENABLE] if settings else None
             return problem(
                 check,
                 f"its dead-letter topic is {topic}, which {shut} ({GROUP_ENABLE} is {value}): {effect}",
-                f"kafka-configs.sh --bootstrap-server {server} --alter --entity-type topics --entity-name {topic} "
-                f"--add-config {GROUP_ENABLE}=true",
+                topic_config_command(server, topic, _ENABLING),
             )
     created = ", which will be created with the first one" if settings is None else ""
     return ok(check, f"dead letters go to {topic}{created}")

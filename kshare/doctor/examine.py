@@ -59,8 +59,8 @@ async def examine(
     async for finding in bootstrap(settings):
         levels.add(finding.level)
         report(finding)
-    for finding in installation():
-        report(finding)
+    if slow := why_slow():  # else nothing is said, because that doesn't concern the cluster
+        report(warning("installation", f"{slow}; {advice()}", mend()))
     if CheckLevel.OK not in levels:
         if CheckLevel.PROBLEM not in levels:  # of several addresses, each is only worth a warning
             report(problem("bootstrap", f"none of these addresses can be reached: {_NOTHING_CHECKED}"))
@@ -102,12 +102,3 @@ def _not_checked(name: str, error: KshareError) -> CheckResult:
 
 def _reason(error: KshareError) -> str:
     return error.lack if isinstance(error, NotAuthorized) else str(error)
-
-
-_CHECK = "installation"
-
-
-def installation() -> list[CheckResult]:
-    """No result if they are used, because that doesn't concern the cluster."""
-    slow = why_slow()
-    return [warning(_CHECK, f"{slow}; {advice()}", mend())] if slow else []

@@ -15,16 +15,16 @@ records rejected                                        | ok, but said: members 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 
-from kshare.admin.results import PartitionProgress
-from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT, larger_limit
+from kshare.admin.results import ConfigEntry, PartitionProgress
+from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, larger_limit
 from kshare.doctor.check_result import CheckResult, ok, trouble, unknown, warning
 from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.commands import set_command, topic_config_command
 from kshare.doctor.group_names import NOT_THERE
-from kshare.doctor.group_settings import check_of, chosen_groups, set_command
+from kshare.doctor.group_settings import check_of, chosen_groups
 from kshare.doctor.readings import Readings, lag_of, progress_of
-from kshare.errors import BrokerError
+from kshare.monitor.dead_letter_topics import DEAD_LETTER_TOPIC
 from kshare.monitor.severities import Trouble
 from kshare.monitor.snapshot import GroupReading, PartitionReading
 from kshare.monitor.stalls import LONG_S, assigned_members, is_pinned, stalled_for
@@ -32,21 +32,8 @@ from kshare.monitor.tracking_groups import is_tracking
 from kshare.monitor.troubles import first_record, full_window, name_of, removed, stalled, unknown_lags
 from kshare.wording import counted, shell_word
 
-_LIMIT, _USUAL_LIMIT = "share.delivery.count.limit", 5
-_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _HIGHEST_OF_BROKERS = 10_000
 """The highest limit of the in-flight window that Kafka allows where it is only a setting of brokers."""
-
-
-@dataclass(slots=True)
-class _Settings:
-    deliveries: int
-    has_dead_letters: bool
-    has_window_limit: bool
-    """Whether groups have a limit of their own, as since Kafka 4.3."""
-    window_limit: int
-    highest_window_limit: int | None
-    """The highest that brokers allow; None if we may not read it."""
 
 
 async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
@@ -57,38 +44,17 @@ async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             # Before its first consumer joins, a group doesn't exist, which is no problem.
             yield ok(check_of(name), f"health not checked: {NOT_THERE}")
             continue
-        settings = await _settings(info, name)
-        found = [*_findings(info, readings, group, settings)]
-        for finding in (*(found or [_healthy(group)]), *_rejected(info, group, settings)):
+        entries = await info.group_config(name)
+        window = next((entry for entry in entries if entry.name == OF_GROUP), None)
+        found = [*_findings(info, readings, group, window)]
+        for finding in (*(found or [_healthy(group)]), *_rejected(info, group)):
             yield finding
 
 
-async def _settings(info: ClusterInfo, group: str) -> _Settings:
-    entries = await info.group_config(group)
-    of_group = {entry.name: entry.value for entry in entries}
-    highest = next((entry.highest for entry in entries if entry.name == OF_GROUP), str(_HIGHEST_OF_BROKERS))
-    # Before Kafka 4.3 these are only settings of brokers.
-    limit = of_group.get(_LIMIT) or await _of_brokers(info, f"group.{_LIMIT}")
-    window = of_group.get(OF_GROUP) or await _of_brokers(info, OF_BROKERS)
-    return _Settings(
-        int(limit or _USUAL_LIMIT),
-        bool(of_group.get(_DEAD_LETTERS)),
-        OF_GROUP in of_group,
-        int(window or USUAL_LIMIT),
-        int(highest) if highest else None,
-    )
-
-
-async def _of_brokers(info: ClusterInfo, name: str) -> str | None:
-    try:
-        return (await info.broker_settings(name)).get(name)
-    except BrokerError:
-        return None
-
-
 def _findings(
-    info: ClusterInfo, readings: Readings, group: GroupReading, settings: _Settings
+    info: ClusterInfo, readings: Readings, group: GroupReading, window: ConfigEntry | None
 ) -> Iterator[CheckResult]:
+    """`window`: the limit of the group's in-flight windows; None before Kafka 4.3, where only brokers have one."""
     idle: list[PartitionReading] = []
     tracks_dead_letters = is_tracking(group.group)
     for reading in group.partitions:
@@ -99,11 +65,11 @@ def _findings(
             if lag_of(reading):
                 idle.append(reading)
         elif is_pinned(before, reading):
-            yield _pinned(info, readings, group, one, settings)
+            yield _pinned(info, readings, group, one, window)
         elif (quiet := stalled_for(before, reading, readings.now.time)) is not None:
             yield _stalled(info, group, one, quiet)
-        if not settings.has_dead_letters and not tracks_dead_letters:
-            yield from _delivery_limit_reached(group, one, settings)
+        if not group.settings.dead_letter_topic and not tracks_dead_letters:
+            yield from _delivery_limit_reached(group, one)
     if idle and not tracks_dead_letters:
         yield _unread(readings, group, idle)
     if any(progress_of(partition).window_end is None and lag_of(partition) for partition in group.partitions):
@@ -115,7 +81,11 @@ def _findings(
 
 
 def _pinned(
-    info: ClusterInfo, readings: Readings, group: GroupReading, one: PartitionProgress, settings: _Settings
+    info: ClusterInfo,
+    readings: Readings,
+    group: GroupReading,
+    one: PartitionProgress,
+    window: ConfigEntry | None,
 ) -> CheckResult:
     return trouble(
         Trouble.WINDOW_PINNED,
@@ -125,7 +95,7 @@ def _pinned(
         f"# have the member that holds it accept, reject or release offset {one.start_offset}, "
         "or end its process; to find it:",
         *_look(info, group),
-        *_more_room(info, group.group, one, settings),
+        *_more_room(info, group, one, window),
         place=name_of(one),
     )
 
@@ -142,17 +112,19 @@ def _look(info: ClusterInfo, group: GroupReading) -> tuple[str, ...]:
     return (f"kshare groups describe {shell_word(group.group)} --members --bootstrap-server {info.server}",)
 
 
-def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
+def _more_room(
+    info: ClusterInfo, group: GroupReading, one: PartitionProgress, window: ConfigEntry | None
+) -> tuple[str, ...]:
     """How to raise the limit. Empty if the highest limit that brokers allow isn't more than what is in flight."""
-    span = one.window_span or 0
-    larger_window, highest = larger_limit(span, settings.window_limit), settings.highest_window_limit
-    reason = f"room for {settings.window_limit:,} more behind the {span:,} offsets in flight, rounded up"
-    if highest is not None and larger_window > highest:
-        larger_window, reason = highest, "the largest that brokers allow"
+    span, limit = one.window_span or 0, group.settings.window_limit
+    larger_window, highest = larger_limit(span, limit), window.highest if window else _HIGHEST_OF_BROKERS
+    reason = f"room for {limit:,} more behind the {span:,} offsets in flight, rounded up"
+    if highest and larger_window > int(highest):
+        larger_window, reason = int(highest), "the largest that brokers allow"
     if larger_window <= span:
         return ()
-    if settings.has_window_limit:
-        command = set_command(info.server, group, f"{OF_GROUP}={larger_window}")
+    if window:
+        command = set_command(info.server, group.group, f"{OF_GROUP}={larger_window}")
         return f"# until then, a larger window ({reason}):", command
     return (
         f"# until then, a larger window ({reason}), in server.properties of every broker; then restart it:",
@@ -165,8 +137,7 @@ def _removed(info: ClusterInfo, group: GroupReading, one: PartitionProgress) -> 
         Trouble.RECORDS_REMOVED,
         check_of(group.group),
         f"{removed(one)}: the group never gets them. Consume sooner, or keep records longer",
-        f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {one.topic} "
-        "--add-config retention.ms=MILLISECONDS,retention.bytes=-1",
+        topic_config_command(info.server, one.topic, "retention.ms=MILLISECONDS,retention.bytes=-1"),
     )
 
 
@@ -185,36 +156,33 @@ def _unread(readings: Readings, group: GroupReading, idle: list[PartitionReading
     )
 
 
-def _delivery_limit_reached(
-    group: GroupReading, one: PartitionProgress, settings: _Settings
-) -> Iterator[CheckResult]:
+def _delivery_limit_reached(group: GroupReading, one: PartitionProgress) -> Iterator[CheckResult]:
     """Without a dead-letter topic, archived records are lost to the group."""
-    given_up = sum(count for deliveries, count in one.archived if deliveries >= settings.deliveries)
-    last = one.most_deliveries is not None and one.most_deliveries >= settings.deliveries - 1
+    limit = group.settings.delivery_limit
+    given_up = sum(count for deliveries, count in one.archived if deliveries >= limit)
+    last = one.most_deliveries is not None and one.most_deliveries >= limit - 1
     if not given_up and not last:
         return
     reasons = []
     if given_up:
         were = "was" if given_up == 1 else "were"
-        reasons.append(
-            f"{counted(given_up, 'record')} {were} archived after {settings.deliveries} deliveries"
-        )
+        reasons.append(f"{counted(given_up, 'record')} {were} archived after {limit} deliveries")
     if last:
-        reasons.append(f"some records were delivered {one.most_deliveries} of {settings.deliveries} times")
+        reasons.append(f"some records were delivered {one.most_deliveries} of {limit} times")
     yield trouble(
         Trouble.ARCHIVES_WITHOUT_DEAD_LETTERS,
         check_of(group.group),
         f"{name_of(one)}: {' and '.join(reasons)}, and no dead-letter topic is set: archived records are lost",
         "# with Kafka 4.4: set a dead-letter topic that has errors.deadletterqueue.group.enable=true",
-        f"kshare groups config set {shell_word(group.group)} {_DEAD_LETTERS}={shell_word(f'dlq.{group.group}')}",
+        f"kshare groups config set {shell_word(group.group)} {DEAD_LETTER_TOPIC}={shell_word(f'dlq.{group.group}')}",
     )
 
 
-def _rejected(info: ClusterInfo, group: GroupReading, settings: _Settings) -> Iterator[CheckResult]:
+def _rejected(info: ClusterInfo, group: GroupReading) -> Iterator[CheckResult]:
     """Not a warning: whoever rejects knows it, and kshare's workers write dead letters of their own."""
     archived = [each for partition in group.partitions for each in progress_of(partition).archived]
-    count = sum(count for deliveries, count in archived if deliveries < settings.deliveries)
-    if count and not settings.has_dead_letters and not is_tracking(group.group):
+    count = sum(count for deliveries, count in archived if deliveries < group.settings.delivery_limit)
+    if count and not group.settings.dead_letter_topic and not is_tracking(group.group):
         were, copies = ("was", "copy of it") if count == 1 else ("were", "copies of them")
         topic = info.self_written.get(group.group)
         what = (

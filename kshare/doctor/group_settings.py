@@ -5,35 +5,36 @@ That a group has no problems of this kind is said after its dead-letter topic wa
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from kshare.admin import groups, offsets
 from kshare.admin.expected_starts import EARLIEST_RESET, RESET
-from kshare.admin.results import ConfigEntry
+from kshare.admin.results import ConfigEntry, PartitionOffset
 from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem, unknown, warning
 from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.commands import create_command, set_command
 from kshare.doctor.releases import COLON_IN_NAME, SKIPPED_RECORDS, minor_release
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import shell_word
 
 _HEARTBEAT, _SESSION = "share.heartbeat.interval.ms", "share.session.timeout.ms"
 
 
 async def group_settings(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for group in await chosen_groups(info):
-        settings = {one.name: one for one in await info.group_config(group)}
+        settings = {entry.name: entry for entry in await info.group_config(group)}
         found = [
             *_colon_in_name(info, group),
             *_outside(info, group, settings.values()),
             *_short_session_timeout(info, group, settings),
-            *await _at_the_end(info, group, settings),
-            *await _skipped_records(info, group, settings),
-            *await _missing_topics(info, group),
+            *[finding async for finding in _at_the_end(info, group, settings)],
+            *[finding async for finding in _skipped_records(info, group, settings)],
+            *[finding async for finding in _missing_topics(info, group)],
         ]
         for finding in found:
             yield finding
-        if all(one.level is CheckLevel.OK for one in found):
+        if all(finding.level is CheckLevel.OK for finding in found):
             info.well_configured.add(group)
 
 
@@ -46,10 +47,6 @@ async def chosen_groups(info: ClusterInfo) -> tuple[str, ...]:
 
 async def visible_groups(info: ClusterInfo) -> tuple[str, ...]:
     return tuple(group.group for group in await groups.list_groups(info.router, ("share",), ()))
-
-
-def set_command(server: str, group: str, setting: str) -> str:
-    return f"kshare groups config set {shell_word(group)} {shell_word(setting)} --bootstrap-server {server}"
 
 
 def check_of(group: str) -> str:
@@ -75,50 +72,43 @@ def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> 
     ]
 
 
-def _colon_in_name(info: ClusterInfo, group: str) -> list[CheckResult]:
+def _colon_in_name(info: ClusterInfo, group: str) -> Iterator[CheckResult]:
     if ":" not in group:
-        return []
+        return
     releases = {minor_release(connection.versions) for connection in info.connections.values()}
     text = f"{COLON_IN_NAME.text}. Choose a name without a colon, or upgrade the brokers"
     if releases & COLON_IN_NAME.has:
-        return [warning(check_of(group), text)]
-    if releases & COLON_IN_NAME.may_have:
-        return [unknown(check_of(group), f"brokers run Kafka 4.2, exact release unknown: {text}")]
-    return []
+        yield warning(check_of(group), text)
+    elif releases & COLON_IN_NAME.may_have:
+        yield unknown(check_of(group), f"brokers run Kafka 4.2, exact release unknown: {text}")
 
 
 def _short_session_timeout(
     info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]
-) -> list[CheckResult]:
+) -> Iterator[CheckResult]:
     """One late heartbeat must not remove a member from the group."""
     if _HEARTBEAT not in settings or _SESSION not in settings:
-        return []
+        return
     heartbeat, session = int(settings[_HEARTBEAT].value or 0), int(settings[_SESSION].value or 0)
-    if session >= 2 * heartbeat:
-        return []
-    return [
-        warning(
+    if session < 2 * heartbeat:
+        yield warning(
             check_of(group),
             f"{_SESSION} is {session} with a heartbeat every {heartbeat}: a member whose heartbeat is a little late is "
             "removed from the group, and its records are redelivered",
             set_command(info.server, group, f"{_SESSION}={3 * heartbeat}"),
         )
-    ]
 
 
-async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]) -> list[CheckResult]:
+async def _at_the_end(
+    info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]
+) -> AsyncIterator[CheckResult]:
     """A common surprise: by default, a new group doesn't receive existing records."""
     reset = settings.get(RESET)
     if reset is None or reset.value != "latest" or reset.source == "group":
-        return []
-    try:
-        group_offsets = await offsets.share_group_offsets(info.router, group, None)
-    except BrokerError as error:
-        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise
-        group_offsets = []
+        return
+    group_offsets = await _offsets(info, group)
     if any(offset.start_offset is not None for offset in group_offsets):
-        return []
+        return
     # Brokers only store where a group starts when it settles something.
     text = (
         f"it has settled nothing yet, and {RESET} is latest: it starts at the end, again whenever all its members have "
@@ -127,12 +117,12 @@ async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigE
         else f"it has read nothing yet, and {RESET} is latest: it will start at the end and never receive existing "
         "records"
     )
-    return [warning(check_of(group), text, set_command(info.server, group, f"{RESET}=earliest"))]
+    yield warning(check_of(group), text, set_command(info.server, group, f"{RESET}=earliest"))
 
 
 async def _skipped_records(
     info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]
-) -> list[CheckResult]:
+) -> AsyncIterator[CheckResult]:
     """Brokers of one release would be enough, if they coordinate the group.
 
     A warning while there are partitions that the group hasn't noticed. Otherwise a note, because it only matters once
@@ -141,10 +131,12 @@ async def _skipped_records(
     reset = settings.get(RESET)
     releases = {minor_release(connection.versions) for connection in info.connections.values()}
     if reset is None or reset.value == EARLIEST_RESET or not releases & SKIPPED_RECORDS.has:
-        return []
-    read = await _read_partitions(info, group)
+        return
+    read: dict[str, set[int]] = defaultdict(set)
+    for offset in await _offsets(info, group):
+        read[offset.topic].add(offset.partition)
     if not read:
-        return []
+        return
     unnoticed = [
         f"{topic}[{number}]"
         for topic, numbers in (await info.partitions()).items()
@@ -152,54 +144,45 @@ async def _skipped_records(
         for number in numbers
         if number not in read[topic]
     ]
-    if not unnoticed:
-        return [
-            ok(
-                check_of(group),
-                f"{RESET} is {reset.value}: before you add partitions, set it to earliest: {SKIPPED_RECORDS.text}",
-            )
-        ]
-    more = f" and {len(unnoticed) - 1} more" if len(unnoticed) > 1 else ""
-    return [
-        warning(
+    if unnoticed:
+        more = f" and {len(unnoticed) - 1} more" if len(unnoticed) > 1 else ""
+        yield warning(
             check_of(group),
             f"its members haven't noticed {unnoticed[0]}{more} yet, and {RESET} is {reset.value}: "
             f"{SKIPPED_RECORDS.text}. Before they do:",
             set_command(info.server, group, f"{RESET}=earliest"),
         )
-    ]
+    else:
+        text = (
+            f"{RESET} is {reset.value}: before you add partitions, set it to earliest: {SKIPPED_RECORDS.text}"
+        )
+        yield ok(check_of(group), text)
 
 
-async def _read_partitions(info: ClusterInfo, group: str) -> dict[str, set[int]]:
-    """The partitions that the group reads, by topic; none if it doesn't exist."""
+async def _offsets(info: ClusterInfo, group: str) -> list[PartitionOffset]:
+    """None if the group doesn't exist."""
     try:
-        rows = await offsets.share_group_offsets(info.router, group, None)
+        return await offsets.share_group_offsets(info.router, group, None)
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return {}
-    found: dict[str, set[int]] = {}
-    for row in rows:
-        found.setdefault(row.topic, set()).add(row.partition)
-    return found
+        return []
 
 
-async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
+async def _missing_topics(info: ClusterInfo, group: str) -> AsyncIterator[CheckResult]:
     try:
         members = (await groups.describe_share_group(info.router, group)).members
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return []
+        return
     existing = await info.partitions()
-    return [
-        problem(
-            check_of(group),
-            f"{member.client_id} ({member.member_id}) on {member.host} waits for topic {topic}, which doesn't exist, "
-            "or which this user may not see",
-            f"kshare topics create {shell_word(topic)} --bootstrap-server {info.server}",
-        )
-        for member in members
-        for topic in member.topics
-        if topic not in existing
-    ]
+    for member in members:
+        for topic in member.topics:
+            if topic not in existing:
+                yield problem(
+                    check_of(group),
+                    f"{member.client_id} ({member.member_id}) on {member.host} waits for topic {topic}, which doesn't "
+                    "exist, or which this user may not see",
+                    create_command(info.server, topic),
+                )

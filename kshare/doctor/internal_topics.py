@@ -6,7 +6,7 @@ a small cluster.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kshare.admin import configs
@@ -14,6 +14,7 @@ from kshare.admin.configs import ConfigResource
 from kshare.admin.expected_rows import expected_row
 from kshare.doctor.check_result import CheckResult, ok, problem, warning
 from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.commands import topic_config_command
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
@@ -45,47 +46,41 @@ _INTERNAL = (
 
 
 async def internal_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
-    for one in _INTERNAL:
+    for internal in _INTERNAL:
         try:
-            topic = (await info.topics_of([one.name])).topics[0]
+            topic = (await info.router.metadata([internal.name])).topics[0]
         except BrokerError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            found = await _not_made_yet(info, one)
+            yield await _not_made_yet(info, internal)
         else:
-            expected_row(topic.partitions, "Metadata", f"the partitions of topic {one.name}")
-            found = await _as_it_is(info, one, topic)
-        for finding in found:
-            yield finding
+            expected_row(topic.partitions, "Metadata", f"the partitions of topic {internal.name}")
+            for finding in await _as_it_is(info, internal, topic):
+                yield finding
 
 
-async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
+async def _not_made_yet(info: ClusterInfo, one: _Internal) -> CheckResult:
     """Brokers create it when the first group needs it, if they can."""
-    names = [one.replicas, *([one.least] if one.least else [])]
-    settings = await info.broker_settings(*names)
+    settings = await info.broker_settings(one.replicas, *([one.least] if one.least else []))
     replicas, brokers = _number(settings.get(one.replicas)), len(info.nodes)
     if replicas is not None and replicas > brokers:
-        return [
-            problem(
-                _CHECK,
-                f"{one.name}, which holds {one.holds}, doesn't exist and can't be created: it needs {replicas} "
-                f"replicas, but there {'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}",
-                "# in server.properties of every broker; then restart it",
-                f"{one.replicas}={brokers}",
-                *([f"{one.least}={max(1, brokers - 1)}"] if one.least else []),
-            )
-        ]
+        return problem(
+            _CHECK,
+            f"{one.name}, which holds {one.holds}, doesn't exist and can't be created: it needs {replicas} "
+            f"replicas, but there {'is 1 broker' if brokers == 1 else f'are {brokers} brokers'}",
+            "# in server.properties of every broker; then restart it",
+            f"{one.replicas}={brokers}",
+            *([f"{one.least}={max(1, brokers - 1)}"] if one.least else []),
+        )
     least = _number(settings.get(one.least)) if one.least else None
     if least is not None and replicas is not None and least > replicas:
-        return [
-            problem(
-                _CHECK,
-                f"{one.name} will have {replicas} replicas, but {least} must be in sync: nothing can be written to it",
-                "# in server.properties of every broker; then restart it",
-                f"{one.least}={max(1, replicas - 1)}",
-            )
-        ]
-    return [ok(_CHECK, f"{one.name} will be created when the first group needs it")]
+        return problem(
+            _CHECK,
+            f"{one.name} will have {replicas} replicas, but {least} must be in sync: nothing can be written to it",
+            "# in server.properties of every broker; then restart it",
+            f"{one.least}={max(1, replicas - 1)}",
+        )
+    return ok(_CHECK, f"{one.name} will be created when the first group needs it")
 
 
 async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTopic) -> list[CheckResult]:
@@ -116,44 +111,38 @@ async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTo
     ]
 
 
-def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -> list[CheckResult]:
+def _without_leader(one: _Internal, rows: Sequence[MetadataResponsePartition]) -> Iterator[CheckResult]:
     dead = [row for row in rows if row.leader_id < 0]
-    if not dead:
-        return []
-    brokers = sorted({node for row in dead for node in row.replica_nodes})
-    return [
-        problem(
+    if dead:
+        brokers = sorted({node for row in dead for node in row.replica_nodes})
+        yield problem(
             _CHECK,
             f"{one.name}: {_count(dead, rows)} have no leader; groups with state there make no progress: start "
             f"{_brokers(brokers)}",
         )
-    ]
 
 
 def _not_writable(
     info: ClusterInfo, one: _Internal, rows: Sequence[MetadataResponsePartition], least: int
-) -> list[CheckResult]:
+) -> Iterator[CheckResult]:
     short = [row for row in rows if 0 <= row.leader_id and len(row.isr_nodes) < least]
     if not short:
-        return []
+        return
     text = f"{one.name}: {_count(short, rows)} have fewer replicas in sync than {_MIN_ISR} asks for ({least})"
-    is_impossible = max(len(row.replica_nodes) for row in short) < least
-    command = (
-        f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {one.name} "
-        f"--add-config {_MIN_ISR}={max(1, min(len(row.replica_nodes) for row in short) - 1)}"
-    )
-    if is_impossible:
-        return [
-            problem(
-                _CHECK, f"{text}, and don't have so many replicas at all: nothing can be written", command
-            )
-        ]
-    return [problem(_CHECK, f"{text}: nothing can be written; start {_brokers(_absent(short))}")]
+    if max(len(row.replica_nodes) for row in short) < least:
+        possible = max(1, min(len(row.replica_nodes) for row in short) - 1)
+        yield problem(
+            _CHECK,
+            f"{text}, and don't have so many replicas at all: nothing can be written",
+            topic_config_command(info.server, one.name, f"{_MIN_ISR}={possible}"),
+        )
+    else:
+        yield problem(_CHECK, f"{text}: nothing can be written; start {_brokers(_absent(short))}")
 
 
 async def _least_in_sync(info: ClusterInfo, topic: str) -> int:
     found = await configs.describe(info.router, ConfigResource.TOPIC, topic, keys=[_MIN_ISR])
-    return next((int(one.value or 1) for one in found), 1)
+    return next((int(entry.value or 1) for entry in found), 1)
 
 
 def _absent(rows: Sequence[MetadataResponsePartition]) -> list[int]:

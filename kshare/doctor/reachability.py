@@ -47,12 +47,7 @@ async def listeners(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             f"# in server.properties of broker {node}, with a host name that clients can reach; then restart it",
             f"advertised.listeners=PLAINTEXT://HOST:{where[1]}",
         )
-    for finding in _shared(info):
-        yield finding
-    for finding in _private(info):
-        yield finding
-    found = [finding async for finding in _other_clusters(info)]
-    for finding in found:
+    for finding in (*_shared(info), *_private(info), *[other async for other in _other_clusters(info)]):
         yield finding
     if info.connections and not info.unreachable:
         count = len(info.connections)

@@ -25,8 +25,6 @@ _RENEWING = 2
 
 @dataclass(frozen=True, slots=True)
 class KnownDefect:
-    issue: str
-    """In Kafka's issue tracker."""
     has: frozenset[MinorRelease]
     """All patches of these releases have it."""
     may_have: frozenset[MinorRelease]
@@ -38,7 +36,6 @@ class KnownDefect:
 # 4.1.2 and 4.2.0 complete a request's future while they hold a share-partition's lock; since 4.2.1 and 4.3.0 the lock
 # is released before.
 DEADLOCK = KnownDefect(
-    "KAFKA-20505",
     frozenset({(4, 1)}),
     frozenset({(4, 2)}),
     "4.1.x and 4.2.0 have a known deadlock in share groups (KAFKA-20505: records of a session that ends are released "
@@ -47,7 +44,6 @@ DEADLOCK = KnownDefect(
 # 4.1.2, 4.2.1 and 4.3.1 leave the start of every new partition to share.auto.offset.reset; 4.4.0 starts those of topics
 # that the group reads already at offset 0.
 SKIPPED_RECORDS = KnownDefect(
-    "KAFKA-20742",
     frozenset({(4, 1), (4, 2), (4, 3)}),
     frozenset(),
     "before Kafka 4.4, a group skips what is written to added partitions before its members have noticed them "

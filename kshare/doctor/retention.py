@@ -23,6 +23,7 @@ from kshare.admin.configs import ConfigResource
 from kshare.admin.results import TopicPartition
 from kshare.doctor.check_result import CheckResult, ok, trouble, warning
 from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.commands import topic_config_command
 from kshare.doctor.group_settings import check_of, chosen_groups
 from kshare.doctor.readings import Readings, lag_of, progress_of
 from kshare.monitor.retention import (
@@ -132,16 +133,15 @@ def _judged(info: ClusterInfo, close: Sequence[_Endangered]) -> CheckResult:
     else:
         pace = " at this pace" if worst.setting == "retention.bytes" else ""
         when = f"they may be removed in {duration(nearness.left)}{pace}"
-    more = f" ({counted(others, 'more partition')} of the topic is close to it)" if others == 1 else ""
-    more = f" ({others} more partitions of the topic are close to it)" if others > 1 else more
+    are = "is" if others == 1 else "are"
+    more = f" ({counted(others, 'more partition')} of the topic {are} close to it)" if others else ""
     text = (
         f"{name_of(progress_of(reading))}: the first of {counted(lag_of(reading), 'unsettled record')}, offset "
         f"{reading.first}, {worst.reason} ({worst.setting}): {when}, settled or not{more}"
     )
     todo = (
         "# settle them sooner: more members, or members that do more at once; or keep records longer:",
-        f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {reading.topic} "
-        f"--add-config {worst.setting}={worst.larger}",
+        topic_config_command(info.server, reading.topic, f"{worst.setting}={worst.larger}"),
     )
     if nearness.part < RETENTION_NEAR_FROM:
         return warning(check_of(reading.group), text, *todo)

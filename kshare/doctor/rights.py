@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from kshare.doctor.check_result import CheckResult, ok, problem, unknown
 from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.commands import create_command
 from kshare.doctor.group_settings import chosen_groups
 from kshare.doctor.operations import (
     AclOperation,
@@ -16,7 +17,7 @@ from kshare.doctor.operations import (
 )
 from kshare.net.permissions import ResourceKind, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import did_you_mean, shell_word
+from kshare.wording import did_you_mean
 
 _CHECK = "rights"
 
@@ -33,9 +34,8 @@ async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for topic in info.topics:
         found = await topic_with_operations(info, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            command = f"kshare topics create {shell_word(topic)} --bootstrap-server {info.server}"
-            known = [*await info.partitions()]
-            yield problem(_CHECK, f"topic {topic} doesn't exist{did_you_mean(topic, known)}", command)
+            hint = did_you_mean(topic, [*await info.partitions()])
+            yield problem(_CHECK, f"topic {topic} doesn't exist{hint}", create_command(info.server, topic))
         else:
             yield _judge(info, "topic", topic, topic_operations(found))
 

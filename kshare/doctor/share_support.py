@@ -18,7 +18,9 @@ async def known(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     """Every broker must support the requests, or partitions that it leads can't be consumed."""
     releases: dict[int, MinorRelease | None] = {}
     for node, connection in info.connections.items():
-        missing = [one.NAME.removesuffix("Request") for one in _NEEDED if not connection.supports(one)]
+        missing = [
+            request.NAME.removesuffix("Request") for request in _NEEDED if not connection.supports(request)
+        ]
         if missing:
             yield problem(
                 _CHECK,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import anyio
@@ -22,19 +23,13 @@ class HostLookups:
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Raises OSError or UnicodeError if the name isn't known. The caller limits the time."""
-        look_s = _SHORTEST_LOOK_S
-        while not self._free.acquire(blocking=False):
-            await anyio.sleep(look_s)
-            look_s = min(2 * look_s, _LONGEST_LOOK_S)
+        await _until(lambda: self._free.acquire(blocking=False))
         found: Future[list[str]] = Future()
         # A daemon, so that the process can end.
         threading.Thread(
             target=self._look_up, args=(host, port, found), name="host lookup", daemon=True
         ).start()
-        look_s = _SHORTEST_LOOK_S
-        while not found.done():
-            await anyio.sleep(look_s)
-            look_s = min(2 * look_s, _LONGEST_LOOK_S)
+        await _until(found.done)
         return found.result()
 
     def _look_up(self, host: str, port: int, found: Future[list[str]]) -> None:
@@ -45,3 +40,10 @@ class HostLookups:
             found.set_exception(problem)
         finally:
             self._free.release()
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    look_s = _SHORTEST_LOOK_S
+    while not is_so():
+        await anyio.sleep(look_s)
+        look_s = min(2 * look_s, _LONGEST_LOOK_S)

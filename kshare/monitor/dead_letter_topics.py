@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from kshare.admin import configs
-from kshare.admin.configs import ConfigResource
+from kshare.admin.configs import broker_values
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError, ConfigError, NotAuthorized
+from kshare.errors import BrokerError, ConfigError
 
 _SETTINGS = "errors.deadletterqueue."
 DEAD_LETTER_TOPIC = f"{_SETTINGS}topic.name"
@@ -75,13 +74,9 @@ async def count_records(router: Router, topics: Iterable[str]) -> dict[str, int]
 
 async def require_dead_letter_name(router: Router, topic: str) -> None:
     """Raises ConfigError for a name without the brokers' prefix; brokers before Kafka 4.4 have none."""
-    node = await router.any_node()
-    try:
-        found = await configs.describe(router, ConfigResource.BROKER, str(node), node=node, keys=[PREFIX])
-    except NotAuthorized:
-        return
-    prefix = next((one.value for one in found if one.name == PREFIX), None) or ""
-    if not topic.startswith(prefix):
+    brokers = await broker_values(router, [PREFIX])
+    if not has_prefix(topic, brokers):
+        prefix = brokers[PREFIX]
         raise ConfigError(
             f"{DEAD_LETTER_TOPIC}={topic} was not set: brokers write dead letters only to topics whose names begin "
             f"with {prefix!r} (their {PREFIX}), and drop them otherwise; use {prefix}{topic}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from kshare.net.addresses import format_address
 from kshare.net.settings import NetSettings
 from kshare.worker.handlers.routes import Route
 from kshare.worker.rules.limits import ShareLimits
@@ -52,6 +53,11 @@ class AppFacts:
     most_members: int | None = None
     """None if we may not read it."""
     processes: int = 1
+
+    @property
+    def server(self) -> str:
+        """The bootstrap server, for suggested commands."""
+        return format_address(self.settings.bootstrap[0])
 
 
 def members_of(routes: list[Route]) -> Counter[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kshare.admin.expected_starts import RESET
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, members_of
 from kshare.doctor.check_result import CheckResult, ok, problem, unknown, warning
+from kshare.doctor.commands import set_command
+from kshare.doctor.group_settings import check_of
 from kshare.doctor.operations import AclOperation, allows
-from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
-from kshare.wording import shell_word
 from kshare.worker.settle.retry_group import retry_group
 
 MOST_MEMBERS = "group.share.max.size"
-_RESET = "share.auto.offset.reset"
 
 
 def check_groups(facts: AppFacts) -> Iterator[CheckResult]:
@@ -25,8 +25,8 @@ def check_groups(facts: AppFacts) -> Iterator[CheckResult]:
             *_size(facts, group, found),
         ]
         if found.unreadable and not _has_retry_topics(facts, group):
-            results.append(unknown(f"group {group}", f"its limits were not checked: {found.unreadable}"))
-        yield from results or [ok(f"group {group}", "no problems")]
+            results.append(unknown(check_of(group), f"its limits were not checked: {found.unreadable}"))
+        yield from results or [ok(check_of(group), "no problems")]
 
 
 def too_many(processes: int, members: int, most: int) -> str:
@@ -40,27 +40,26 @@ def too_many(processes: int, members: int, most: int) -> str:
 
 def _type(group: str, found: GroupFacts) -> Iterator[CheckResult]:
     if found.type and found.type.lower() != "share":
-        yield problem(
-            f"group {group}",
-            f"it is a {found.type.lower()} group: a share group can't have the same name. Choose another one",
-        )
+        kind = found.type.lower()
+        text = f"it is a {kind} group: a share group can't have the same name. Choose another one"
+        yield problem(check_of(group), text)
 
 
 def _rights(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResult]:
     if not allows(found.operations, AclOperation.READ):
         who = principal(facts.settings) or "this user"
         command = grant(Right("Read", "group", group), facts.settings)
-        yield problem(f"group {group}", f"{who} may not read it, which members need", command)
+        yield problem(check_of(group), f"{who} may not read it, which members need", command)
     if found.unreadable and _has_retry_topics(facts, group):
         command = grant(Right("DescribeConfigs", "group", group), facts.settings)
-        yield problem(f"group {group}", "retry topics need its settings, which may not be read", command)
+        yield problem(check_of(group), "retry topics need its settings, which may not be read", command)
     elif _is_for_retries(facts, group) and not (
         found.reset == "earliest" or allows(found.operations, AclOperation.ALTER_CONFIGS)
     ):
         yield problem(
-            f"group {group}",
+            check_of(group),
             "it reads retry topics, so it must start at the earliest offset, and the worker may not set that",
-            f"kshare groups config set {shell_word(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
+            set_command(facts.server, group, f"{RESET}=earliest"),
         )
 
 
@@ -72,22 +71,22 @@ def _start(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResu
         return  # the worker sets it
     when = "; earliest has no effect until its present members have left" if found.members else ""
     yield warning(
-        f"group {group}",
-        f"it has settled nothing of {', '.join(found.unread)} yet, and {_RESET} is latest: it starts at "
+        check_of(group),
+        f"it has settled nothing of {', '.join(found.unread)} yet, and {RESET} is latest: it starts at "
         f"the end, and never gets the records that are there{when}",
-        f"kshare groups config set {shell_word(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
+        set_command(facts.server, group, f"{RESET}=earliest"),
     )
 
 
 def _size(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResult]:
     members, most = members_of(facts.routes)[group], facts.most_members
     if most is None:
-        yield unknown(f"group {group}", f"its size was not checked: {MOST_MEMBERS} can't be read")
+        yield unknown(check_of(group), f"its size was not checked: {MOST_MEMBERS} can't be read")
     elif members * facts.processes > most:
-        yield problem(f"group {group}", too_many(facts.processes, members, most))
+        yield problem(check_of(group), too_many(facts.processes, members, most))
     elif members * facts.processes + found.members > most:
         yield warning(
-            f"group {group}",
+            check_of(group),
             f"it has {found.members} members now, and this worker adds {members * facts.processes}: brokers allow "
             f"{most} ({MOST_MEMBERS})",
         )
@@ -102,7 +101,3 @@ def _has_retry_topics(facts: AppFacts, group: str) -> bool:
     return any(
         group in (route.group, retry_group(route.group)) for route in facts.routes if route.options.tiers
     )
-
-
-def _server(facts: AppFacts) -> str:
-    return format_address(facts.settings.bootstrap[0])

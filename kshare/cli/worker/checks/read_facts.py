@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kshare.admin.configs import broker_values, group_config
+from kshare.admin.expected_starts import RESET
 from kshare.admin.groups import describe_share_group, list_groups
 from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import response_error
@@ -27,7 +28,6 @@ from kshare.worker.handlers.routes import Route
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.run.group_limits import read_group_limits
 
-_RESET = "share.auto.offset.reset"
 _RENEWING = 2
 """The version of ShareAcknowledge that can renew."""
 _TIMEOUT_MS = 30_000
@@ -36,7 +36,7 @@ _TIMEOUT_MS = 30_000
 async def read_facts(info: ClusterInfo, routes: list[Route], processes: int) -> AppFacts:
     """Raises KshareError if brokers can't be asked at all; what this user may not read is left out."""
     metadata = await info.router.metadata(None)
-    known = tuple(one.name or "" for one in metadata.topics if not one.is_internal)
+    known = tuple(topic.name or "" for topic in metadata.topics if not topic.is_internal)
     routes = [route.matching(known) for route in routes]
     sources = source_topics(routes)
     own = [*retry_topics(routes), *dead_topics(routes)]
@@ -106,13 +106,13 @@ async def _group(info: ClusterInfo, group: str, types: dict[str, str], topics: l
     unreadable = reset = ""
     is_chosen, limits = False, ShareLimits()
     try:
-        entries = {one.name: one for one in await group_config(info.router, group)}
+        entries = {entry.name: entry for entry in await group_config(info.router, group)}
     except NotAuthorized as error:
         unreadable = str(error)
     else:
         limits = await read_group_limits(info.router, group)
-        if _RESET in entries:
-            reset, is_chosen = entries[_RESET].value or "", entries[_RESET].source == "group"
+        if RESET in entries:
+            reset, is_chosen = entries[RESET].value or "", entries[RESET].source == "group"
     return GroupFacts(
         kind,
         operations,

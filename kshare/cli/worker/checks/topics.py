@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from kshare.cli.worker.checks.app_facts import AppFacts, dead_topics, retry_topics, source_topics
 from kshare.doctor.check_result import CheckResult, ok, problem, warning
+from kshare.doctor.commands import create_command
 from kshare.doctor.operations import AclOperation, allows
-from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
-from kshare.wording import counted, did_you_mean, shell_word
+from kshare.wording import counted, did_you_mean
 
 _READ, _WRITE = ((AclOperation.READ, "Read"),), ((AclOperation.WRITE, "Write"),)
 
@@ -34,9 +34,7 @@ def _source(facts: AppFacts, topic: str) -> Iterator[CheckResult]:
         yield from refused
     elif not found.partitions:
         near = did_you_mean(topic, facts.known_topics)
-        server = format_address(facts.settings.bootstrap[0])
-        create = f"kshare topics create {shell_word(topic)} --bootstrap-server {server}"
-        yield problem(f"topic {topic}", f"it doesn't exist{near}", create)
+        yield problem(f"topic {topic}", f"it doesn't exist{near}", create_command(facts.server, topic))
     else:
         yield ok(f"topic {topic}", f"{counted(found.partitions, 'partition')}, and it may be read")
 
