@@ -39,7 +39,7 @@ ARGUMENTS: dict[str, Any] = {
     "Exception": ValueError("no number"),
     "KshareError": KshareError("gone"),
     "NewRecord": RECORD,
-    "PrintableRecord": RECORD,
+    "ShareRecord": RECORD,
     "Why": next(iter(Why)),
     "bool": True,
     "float": 2.5,

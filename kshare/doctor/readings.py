@@ -53,7 +53,8 @@ async def take_readings(
         return Readings(none, none)
     collector = Collector(router, members_since=members_since)
     before = await _read(router, collector, names)
-    if not any(_may_wait(partition) for group in before.groups for partition in group.partitions):
+    partitions = [partition for group in before.groups for partition in group.partitions]
+    if not any(lag_of(partition) or partition.start is None for partition in partitions):
         return Readings(before, before)
     while True:
         await anyio.sleep(BETWEEN_S)
@@ -71,10 +72,6 @@ async def _read(router: Router, collector: Collector, names: tuple[str, ...]) ->
             await groups.describe_share_group(router, group.group)
             await offsets.share_group_offsets(router, group.group, None)
     return replace(found, groups=tuple(one for one in found.groups if not one.problem))
-
-
-def _may_wait(one: PartitionReading) -> bool:
-    return bool(lag_of(one)) or one.start is None
 
 
 def lag_of(one: PartitionReading) -> int:

@@ -65,8 +65,10 @@ async def retention(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         yield finding
     for finding in _worst(info, _by_age(waiting, kept, readings.now.time)):
         yield finding
-    limited = [one for one in waiting if one.topic in kept and _size_limit(kept[one.topic]) is not None]
-    sizes = await log_sizes.log_sizes(info.router, {(one.topic, one.partition) for one in limited})
+    by_size = {name for name, topic in kept.items() if topic.is_deleting and topic.size is not None}
+    limited = [partition for partition in waiting if partition.topic in by_size]
+    places = {(partition.topic, partition.partition) for partition in limited}
+    sizes = await log_sizes.log_sizes(info.router, places)
     for finding in _worst(info, _by_size(limited, kept, sizes, readings)):
         yield finding
 
@@ -107,10 +109,6 @@ def _by_size(
             f"has about {_bytes(behind)} behind it, and the topic keeps {_bytes(limit)} of each partition"
         )
         yield _Endangered(one, by_size(behind, limit, growth), reason, "retention.bytes", max(2 * limit, 1))
-
-
-def _size_limit(topic: Retention) -> int | None:
-    return topic.size if topic.is_deleting else None
 
 
 def _worst(info: ClusterInfo, found: Iterable[_Endangered]) -> Iterable[CheckResult]:

@@ -50,7 +50,8 @@ async def run_exporter(
         tasks.start_soon(_say_if_unread, watch, format_address((options.listen[0], port)))
         try:
             async with Pool(settings) as pool:
-                await _check_access(pool)
+                with suppress(ConnectionLost, RequestTimedOut):  # the first reading reports these
+                    await pool.bootstrap(timeout=settings.connect_timeout)
                 await watch.run(Router(pool, retry_limit(options.interval_s, settings.request_timeout)))
         except KshareError as error:  # raised below, outside of the task groups
             failure = error
@@ -67,8 +68,3 @@ async def _say_if_unread(watch: ClusterWatch, where: str) -> None:
             "kshare_exporter_up is 0",
             where,
         )
-
-
-async def _check_access(pool: Pool) -> None:
-    with suppress(ConnectionLost, RequestTimedOut):  # the first reading reports these
-        await pool.bootstrap(timeout=pool.settings.connect_timeout)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from kshare.exporter.counters import GroupCounters
 from kshare.monitor.figures import Row, TableView, figures
-from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
+from kshare.monitor.snapshot import GroupReading, Snapshot
+from kshare.monitor.troubles import total_lag
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,7 @@ def group_lag(group: GroupReading) -> int | None:
     """None if it is unknown, for example because nothing was settled yet, and the group starts at the latest record."""
     if group.problem or group.leaderless or not group.partitions:
         return None
-    if any(partition.lag is None and not _is_empty(partition) for partition in group.partitions):
-        return None
-    return sum(partition.lag or 0 for partition in group.partitions)
-
-
-def _is_empty(one: PartitionReading) -> bool:
-    return one.progress is not None and one.progress.log_start_offset == one.end
+    return total_lag(partition.progress for partition in group.partitions if partition.progress)
 
 
 def _of_group(group: GroupReading, row: Row) -> Row:

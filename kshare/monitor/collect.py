@@ -81,17 +81,17 @@ class Collector:
         described = await groups.describe_share_groups(self._router, [one.group for one in listed])
         members = {name: one.members for name, one in described.items() if isinstance(one, GroupDescription)}
         self._members_since.look(members, time.time())
-        settings = await self._settings.of_groups(members)
+        settings = await self._settings.groups.of(members)
         stored, problems = await self._read_progress(settings)
         progress = await self._starts.fill_in(stored, members)
         rows = {(group, one.topic, one.partition): one for group, some in progress.items() for one in some}
         waiting = await self._oldest.read(
             rows, self._progress.topic_ids, lambda where: settings[where[0]].is_committed_only
         )
-        retention = await self._settings.retention_s({one.topic for one in rows.values()})
+        retention = await self._settings.retention_s.of({row.topic for row in rows.values()})
         graves = {setting.dead_letter_topic for setting in settings.values() if setting.dead_letter_topic}
         dead_letters = await count_records(self._router, graves)
-        flaws = await self._settings.dead_letter_flaws(graves)
+        flaws = await self._settings.dead_letter_flaws.of(graves)
 
         def reading(one: GroupListing) -> GroupReading:
             found = described[one.group]

@@ -99,7 +99,7 @@ class OldestRecords:
         places: dict[K, _Place] = {}
         ends: dict[_Place, int] = {}
         for key, one in progress.items():
-            first = _first_of(one)
+            first = one.expected_start if one.start_offset is None else one.start_offset
             if first is None or one.end_offset is None or one.topic not in topic_ids:
                 continue
             if first < one.end_offset and one.lag != 0:
@@ -209,7 +209,3 @@ class OldestRecords:
         finally:
             if before > _CHEAP_BYTES:  # else it may not have had enough
                 self._costs[place.of] = before - budget.left
-
-
-def _first_of(one: PartitionProgress) -> int | None:
-    return one.expected_start if one.start_offset is None else one.start_offset

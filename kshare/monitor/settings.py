@@ -5,7 +5,7 @@ They change rarely, so they are read again only after a minute. What we may not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -53,40 +53,27 @@ class GroupSettings:
 class SettingsReader:
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._groups = _Remembered[GroupSettings]()
-        self._retention = _Remembered[float | None]()
-        self._dead_letter_flaws = _Remembered[DeadLetterFlaw | None]()
         self._brokers: dict[str, str | None] | None = None
+        self.groups = _Remembered(self._read_groups)
+        self.retention_s = _Remembered(self._read_retention)
+        """How long records of topics are kept; None if there is no limit, or we may not read it."""
+        self.dead_letter_flaws = _Remembered(self._read_flaws)
+        """Why brokers write no dead letters to topics; None if they do, or if we may not read it."""
 
-    async def of_groups(self, names: Iterable[str]) -> Mapping[str, GroupSettings]:
-        wanted = list(names)
-        if missing := self._groups.missing(wanted):
-            usual = _usual_settings(await self._of_brokers())
-            found = await describe_many(
-                self._router,
-                ConfigResource.GROUP,
-                missing,
-                [OF_GROUP, DELIVERY_LIMIT, DEAD_LETTER_TOPIC, RESET, _ISOLATION],
-            )
-            self._groups.keep({name: _group_settings(found.get(name, {}), usual) for name in missing})
-        return self._groups.of(wanted)
+    async def _read_groups(self, names: list[str]) -> dict[str, GroupSettings]:
+        usual = _usual_settings(await self._of_brokers())
+        settings = [OF_GROUP, DELIVERY_LIMIT, DEAD_LETTER_TOPIC, RESET, _ISOLATION]
+        found = await describe_many(self._router, ConfigResource.GROUP, names, settings)
+        return {name: _group_settings(found.get(name, {}), usual) for name in names}
 
-    async def retention_s(self, topics: Iterable[str]) -> Mapping[str, float | None]:
-        """How long records are kept; None if there is no limit, or we may not read it."""
-        wanted = list(topics)
-        if missing := self._retention.missing(wanted):
-            found = await describe_many(self._router, ConfigResource.TOPIC, missing, _RETENTION)
-            self._retention.keep({name: _seconds(found.get(name)) for name in missing})
-        return self._retention.of(wanted)
+    async def _read_retention(self, topics: list[str]) -> dict[str, float | None]:
+        found = await describe_many(self._router, ConfigResource.TOPIC, topics, _RETENTION)
+        return {name: _seconds(found.get(name)) for name in topics}
 
-    async def dead_letter_flaws(self, topics: Iterable[str]) -> Mapping[str, DeadLetterFlaw | None]:
-        """Why brokers write no dead letters to these topics; None if they do, or if we may not read it."""
-        wanted = list(topics)
-        if missing := self._dead_letter_flaws.missing(wanted):
-            brokers = await self._of_brokers()
-            found = await describe_each(self._router, ConfigResource.TOPIC, missing, [GROUP_ENABLE])
-            self._dead_letter_flaws.keep({name: _flaw(name, brokers, found[name]) for name in missing})
-        return self._dead_letter_flaws.of(wanted)
+    async def _read_flaws(self, topics: list[str]) -> dict[str, DeadLetterFlaw | None]:
+        brokers = await self._of_brokers()
+        found = await describe_each(self._router, ConfigResource.TOPIC, topics, [GROUP_ENABLE])
+        return {name: _flaw(name, brokers, found[name]) for name in topics}
 
     async def _of_brokers(self) -> dict[str, str | None]:
         if self._brokers is None:
@@ -99,25 +86,19 @@ class SettingsReader:
 class _Remembered(Generic[T]):
     """Values by name, until they are too old."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[list[str]], Awaitable[dict[str, T]]]) -> None:
+        self._read = read
         self._values: dict[str, tuple[float, T]] = {}
 
-    def missing(self, names: Iterable[str]) -> list[str]:
-        oldest = anyio.current_time() - _FOR_S
-        return [
-            name
-            for name in dict.fromkeys(names)
-            if name not in self._values or self._values[name][0] < oldest
-        ]
-
-    def keep(self, values: Mapping[str, T]) -> None:
-        now = anyio.current_time()
-        self._values |= {name: (now, value) for name, value in values.items()}
-
-    def of(self, names: Iterable[str]) -> dict[str, T]:
+    async def of(self, names: Iterable[str]) -> dict[str, T]:
         """Forgets all others: their groups or topics are gone."""
-        wanted = set(names)
-        self._values = {name: one for name, one in self._values.items() if name in wanted}
+        wanted = dict.fromkeys(names)
+        known, oldest = self._values, anyio.current_time() - _FOR_S
+        if missing := [name for name in wanted if name not in known or known[name][0] < oldest]:
+            found = await self._read(missing)
+            now = anyio.current_time()
+            known = known | {name: (now, value) for name, value in found.items()}
+        self._values = {name: value for name, value in known.items() if name in wanted}
         return {name: value for name, (_, value) in self._values.items()}
 
 

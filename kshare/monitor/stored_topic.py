@@ -126,8 +126,8 @@ class StoredTopic:
         ids = {one.topic: where.topic_id for where, one in found.items()}
         groups = sorted({where.group for where in found})
         described = await describe_share_groups(self._router, groups)
-        settings = await self._settings.of_groups(groups)
-        retention = await self._settings.retention_s(ids)
+        settings = await self._settings.groups.of(groups)
+        retention = await self._settings.retention_s.of(ids)
         waiting = await self._oldest.read(found, ids, lambda where: settings[where.group].is_committed_only)
         shares: dict[str, float] = {}
         for where, one in found.items():

@@ -118,6 +118,17 @@ def _waiting(count: int, first: int) -> str:
     return f"{counted(count, 'record')} {'waits' if count == 1 else 'wait'} from offset {first} on"
 
 
+def total_lag(partitions: Iterable[PartitionProgress]) -> int | None:
+    """None if that of a partition with records is unknown: a sum of the others would be too low."""
+    total = 0
+    for partition in partitions:
+        is_empty = partition.end_offset is not None and partition.end_offset == partition.log_start_offset
+        if partition.lag is None and not is_empty:
+            return None
+        total += partition.lag or 0
+    return total
+
+
 def lag_unknown(one: PartitionProgress) -> str | None:
     """Why the lag is unknown, if that is because nothing was settled or released yet."""
     if one.start_offset is not None or one.lag is not None or one.end_offset is None:

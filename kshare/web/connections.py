@@ -69,6 +69,7 @@ class BoundedConnection(h11.Connection):
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         event = super().next_event()
+        is_padded = self._received > 2 * self._data + _MOST_OVERHEAD
         if isinstance(event, h11.Request):
             self._parts = self._data = self._received = 0
         elif isinstance(event, h11.Data):
@@ -76,13 +77,9 @@ class BoundedConnection(h11.Connection):
             self._data += len(event.data)
             if self._parts > _MOST_PARTS + self._data // _PART:
                 raise h11.RemoteProtocolError("the parts of the body are too small")
-        elif event is h11.NEED_DATA and self.their_state is h11.SEND_BODY and self._is_padded:
+        elif event is h11.NEED_DATA and self.their_state is h11.SEND_BODY and is_padded:
             raise h11.RemoteProtocolError("the body has less data than what is around it")
         return event
-
-    @property
-    def _is_padded(self) -> bool:
-        return self._received > 2 * self._data + _MOST_OVERHEAD
 
 
 def raise_limit() -> None:

@@ -61,11 +61,10 @@ def visible(text: str) -> str:
     text = escaped_lines(text)
     if text.isprintable():
         return text
-    return "".join(sign if sign.isprintable() or sign in "\n\t" else _escaped(sign) for sign in text)
-
-
-def _escaped(sign: str) -> str:
-    return sign.encode("unicode_escape").decode()
+    return "".join(
+        sign if sign.isprintable() or sign in "\n\t" else sign.encode("unicode_escape").decode()
+        for sign in text
+    )
 
 
 def _text(data: bytes, limit: int, *, is_lenient: bool) -> str | None:

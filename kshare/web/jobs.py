@@ -172,7 +172,9 @@ class Jobs:
         except BaseException:
             self._jobs.pop(job.id, None)
             raise
-        self._forget_old()
+        ended = [old.id for old in self._jobs.values() if old.state is not JobState.RUNNING]
+        for number in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
+            del self._jobs[number]
         return job
 
     async def _run(
@@ -205,8 +207,3 @@ class Jobs:
                 job.end(JobState.FAILED, f"it ended with {type(error).__name__}: see the console's log")
         else:
             job.end(JobState.DONE)
-
-    def _forget_old(self) -> None:
-        ended = [job.id for job in self._jobs.values() if job.state is not JobState.RUNNING]
-        for number in ended[: max(0, len(self._jobs) - MOST_JOBS)]:
-            del self._jobs[number]

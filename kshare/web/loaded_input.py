@@ -108,7 +108,9 @@ def loaded(file: BinaryIO, name: str) -> LoadedMessage | LoadedCapture:
     if not data:
         raise ConfigError(f"the file {name} is empty")
     if is_capture(data):
-        return _capture(data, name)
+        until = time.monotonic() + DEADLINE_S
+        found = read_conversation(data, lambda: time.monotonic() > until, limits=CAPTURES)
+        return LoadedCapture(name, found, sum(map(_size, found.lines)))
     return _masked(bytes(from_file(data, most=NAMING.bytes)), HintTexts())
 
 
@@ -141,12 +143,6 @@ def _masked(data: bytes, hints: HintTexts) -> LoadedMessage:
     masked = LoadedMessage(seen, len(data), is_masked=True)
     name_message(masked, hints)  # without its secrets, a message may no longer fit the hints
     return masked
-
-
-def _capture(data: bytes, name: str) -> LoadedCapture:
-    until = time.monotonic() + DEADLINE_S
-    found = read_conversation(data, lambda: time.monotonic() > until, limits=CAPTURES)
-    return LoadedCapture(name, found, sum(map(_size, found.lines)))
 
 
 def _size(line: ListedExchange | ListedFinding) -> int:

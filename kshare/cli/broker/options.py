@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     add(
         "--port",
-        type=_port,
+        type=_number(_PORTS),
         default=9092,
         help="port of the first node, the next ones for the others; 0: any free ports (9092)",
     )
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
         help="create this topic at the start; may be repeated",
     )
     add("--data-dir", type=Path, metavar="FOLDER", help="keep the data in this folder (default: in memory)")
-    add("--nodes", type=_count, default=1, help="number of brokers (1)")
+    add("--nodes", type=_number(range(1, 1000)), default=1, help="number of brokers (1)")
     add("--release", choices=("4.1", "4.3", "4.4"), default="4.4", help="Kafka version to emulate (4.4)")
     add(
         "--setting",
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--min-lock-ms",
-        type=_milliseconds,
+        type=_number(range(1, 1 << 31)),
         metavar="MS",
         help="shortest record lock duration that a group may set (15000)",
     )
@@ -118,27 +118,21 @@ def _parser() -> argparse.ArgumentParser:
         help="don't create topics automatically",
     )
     add(
-        "--metrics-port", type=_port, metavar="PORT", help="serve Prometheus metrics at /metrics on this port"
+        "--metrics-port",
+        type=_number(_PORTS),
+        metavar="PORT",
+        help="serve Prometheus metrics at /metrics on this port",
     )
     return parser
 
 
-def _port(text: str) -> int:
-    return _number(text, _PORTS)
+def _number(allowed: range) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) not in allowed:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {allowed[0]} to {allowed[-1]}")
+        return int(text)
 
-
-def _count(text: str) -> int:
-    return _number(text, range(1, 1000))
-
-
-def _milliseconds(text: str) -> int:
-    return _number(text, range(1, 1 << 31))
-
-
-def _number(text: str, allowed: range) -> int:
-    if not text.isdecimal() or int(text) not in allowed:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {allowed[0]} to {allowed[-1]}")
-    return int(text)
+    return parse
 
 
 def _pair(text: str) -> tuple[str, str]:

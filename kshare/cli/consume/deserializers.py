@@ -42,14 +42,6 @@ def _packed(form: str, what: str, write: Callable[[Any], Any] = lambda number: n
     return read
 
 
-def _uuid(data: bytes) -> str:
-    return str(uuid.UUID(data.decode()))
-
-
-def _json(data: bytes) -> Any:
-    return json.loads(data)
-
-
 _KINDS: dict[str, Deserializer | None] = {
     "bytearray": None,
     "bytes": None,
@@ -60,8 +52,8 @@ _KINDS: dict[str, Deserializer | None] = {
     "float": _packed(">f", "a float", lambda number: _shortest_float(number)),
     "double": _packed(">d", "a double"),
     "boolean": _packed(">?", "a boolean"),
-    "uuid": _uuid,
-    "json": _json,
+    "uuid": lambda data: str(uuid.UUID(data.decode())),
+    "json": json.loads,
     "hex": lambda data: data.hex(),
     "base64": lambda data: base64.b64encode(data).decode(),
 }

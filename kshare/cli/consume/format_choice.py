@@ -32,15 +32,8 @@ def form(
         value or named_values.get("value.deserializer"),
         named_values.get("headers.deserializer"),
     )
-    chosen = [
-        name
-        for name, is_on in (
-            ("--format", text is not None),
-            ("--json", is_json),
-            ("--formatter-property", named_values),
-        )
-        if is_on
-    ]
+    options = {"--format": text is not None, "--json": is_json, "--formatter-property": bool(named_values)}
+    chosen = [name for name, is_on in options.items() if is_on]
     if len(chosen) > 1 and any(name.startswith("print.") for name in named_values):
         raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other")
     if text is not None and is_json:

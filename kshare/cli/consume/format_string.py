@@ -6,15 +6,15 @@ Nothing is added to the format: a line ends only where it says \n.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 import typer
 
-from kshare.cli.consume.record_text import PrintableRecord, Readers
+from kshare.cli.consume.record_text import Readers
+from kshare.client.record import ShareRecord
 from kshare.wording import iso_time
 
-FormatPart = Callable[[PrintableRecord], bytes]
+FormatPart = Callable[[ShareRecord], bytes]
 
 _LETTERS = {
     "t": "topic",
@@ -40,90 +40,75 @@ FIELDS = ", ".join(
 """All fields, for users."""
 
 
+_PLAIN: dict[str, Callable[[ShareRecord], object]] = {
+    "topic": lambda record: record.topic,
+    "partition": lambda record: record.partition,
+    "offset": lambda record: record.offset,
+    "key_length": lambda record: _length(record.key),
+    "value_length": lambda record: _length(record.value),
+    "timestamp": lambda record: record.timestamp,
+    "time": lambda record: iso_time(record.timestamp),
+    "delivery_count": lambda record: record.delivery_count,
+}
+"""Fields that deserializers don't concern."""
+
+
 class FormatString:
     def __init__(self, text: str, readers: Readers, null: str = "null") -> None:
-        self._fields = _Fields(readers, null.encode())
+        self._readers = readers
+        self._null = null.encode()
         self._pieces = [*self._compile(text)]
 
-    def write(self, record: PrintableRecord) -> bytes:
+    def write(self, record: ShareRecord) -> bytes:
         return b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in self._pieces])
 
-    def _compile(self, text: str) -> list[bytes | FormatPart]:
-        pieces: list[bytes | FormatPart] = []
+    def _compile(self, text: str) -> Iterator[bytes | FormatPart]:
         at = 0
         for match in _PIECE.finditer(text):
-            pieces.append(_unescaped(text[at : match.start()]))
+            yield _unescaped(text[at : match.start()])
             at = match.end()
             if match[2] == "%":
-                pieces.append(b"%")
-                continue
-            name = match[1] if match[1] is not None else _LETTERS.get(match[2], "")
-            pieces.append(self._fields.piece(name, match[0]))
-        pieces.append(_unescaped(text[at:]))
-        return pieces
+                yield b"%"
+            else:
+                name = match[1] if match[1] is not None else _LETTERS.get(match[2], "")
+                yield self._field(name, match[0])
+        yield _unescaped(text[at:])
 
-
-class _Fields(NamedTuple):
-    """What may follow a %."""
-
-    readers: Readers
-    null: bytes
-
-    def piece(self, name: str, written: str) -> FormatPart:
+    def _field(self, name: str, written: str) -> FormatPart:
         kind, _, detail = name.partition(":")
         if kind == "header" and detail:
             return lambda record: self._header(record, detail)
-        found = getattr(self, f"_{name}", None) if name in _LETTERS.values() else None
-        if found is None:
+        match name:
+            case "key":
+                return lambda record: self._content(record, "key", record.key)
+            case "value":
+                return lambda record: self._content(record, "value", record.value)
+            case "headers":
+                return self._headers
+        if name not in _PLAIN:
             raise typer.BadParameter(f"--format: unknown field {written}; the fields are {FIELDS}")
-        piece: FormatPart = found
-        return piece
+        field = _PLAIN[name]
+        return lambda record: str(field(record)).encode()
 
-    def _topic(self, record: PrintableRecord) -> bytes:
-        return record.topic.encode()
-
-    def _partition(self, record: PrintableRecord) -> bytes:
-        return b"%d" % record.partition
-
-    def _offset(self, record: PrintableRecord) -> bytes:
-        return b"%d" % record.offset
-
-    def _key(self, record: PrintableRecord) -> bytes:
-        return self._content(record, "key", record.key)
-
-    def _value(self, record: PrintableRecord) -> bytes:
-        return self._content(record, "value", record.value)
-
-    def _key_length(self, record: PrintableRecord) -> bytes:
-        return b"%d" % (_NULL_LENGTH if record.key is None else len(record.key))
-
-    def _value_length(self, record: PrintableRecord) -> bytes:
-        return b"%d" % (_NULL_LENGTH if record.value is None else len(record.value))
-
-    def _timestamp(self, record: PrintableRecord) -> bytes:
-        return b"%d" % record.timestamp
-
-    def _time(self, record: PrintableRecord) -> bytes:
-        return iso_time(record.timestamp).encode()
-
-    def _delivery_count(self, record: PrintableRecord) -> bytes:
-        return b"%d" % record.delivery_count
-
-    def _headers(self, record: PrintableRecord) -> bytes:
+    def _headers(self, record: ShareRecord) -> bytes:
         pairs = (
             name.encode() + b"=" + self._content(record, "headers", data) for name, data in record.headers
         )
         return b",".join(pairs)
 
-    def _header(self, record: PrintableRecord, wanted: str) -> bytes:
+    def _header(self, record: ShareRecord, wanted: str) -> bytes:
         """The last header of that name; empty if there is none."""
         for name, data in reversed(record.headers):
             if name == wanted:
                 return self._content(record, "headers", data)
         return b""
 
-    def _content(self, record: PrintableRecord, part: str, data: bytes | None) -> bytes:
-        return self.null if data is None else self.readers.bytes_of(record, part, data)
+    def _content(self, record: ShareRecord, part: str, data: bytes | None) -> bytes:
+        return self._null if data is None else self._readers.bytes_of(record, part, data)
+
+
+def _length(data: bytes | None) -> int:
+    return _NULL_LENGTH if data is None else len(data)
 
 
 def _unescaped(text: str) -> bytes:
@@ -131,9 +116,8 @@ def _unescaped(text: str) -> bytes:
     out = b""
     at = 0
     for match in _ESCAPE.finditer(text):
-        out += text[at : match.start()].encode()
+        out += text[at : match.start()].encode() + _escaped(match[0])
         at = match.end()
-        out += _escaped(match[0])
     return out + text[at:].encode()
 
 

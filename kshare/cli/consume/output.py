@@ -53,7 +53,8 @@ class RecordOutput:
     async def write(self, data: bytes) -> None:
         """Raises ClosedPipe if the reader has left before it took everything."""
         if self._is_terminal:
-            data = _harmless(data)
+            # Without control characters, so that data can't move the cursor or set the title.
+            data = replaced_lines(data.decode("utf-8", "replace")).encode("utf-8", "replace")
         piece = _TERMINAL_PIECE if self._is_terminal else len(data) if self._is_file else _PIPE_PIECE
         for start in range(0, len(data), max(piece, 1)):
             if not self._is_file:
@@ -62,8 +63,9 @@ class RecordOutput:
         if self.is_one_by_one:
             await self._room()  # the pipe is writable when all was read; the reader may have left since
             self._lines += 1
-            if self._lines == _ONE_BY_ONE:
-                self._widen()
+            if self._lines == _ONE_BY_ONE and self._usual_size is not None:
+                with suppress(OSError):  # otherwise it stays small: slower, but correct
+                    fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, self._usual_size)
 
     async def _room(self) -> None:
         """Wait until a piece can be written."""
@@ -94,13 +96,3 @@ class RecordOutput:
         except (AttributeError, OSError):
             return None
         return usual
-
-    def _widen(self) -> None:
-        if self._usual_size is not None:
-            with suppress(OSError):  # otherwise it stays small: slower, but correct
-                fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, self._usual_size)
-
-
-def _harmless(data: bytes) -> bytes:
-    """Replace control characters, so that data can't move the cursor or set the title."""
-    return replaced_lines(data.decode("utf-8", "replace")).encode("utf-8", "replace")

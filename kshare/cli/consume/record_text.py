@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -17,32 +17,12 @@ from kshare.cli.consume.deserializers import Deserializer, deserializer, text_of
 from kshare.errors import Copyable
 from kshare.wording import did_you_mean
 
-
-class PrintableRecord(Protocol):
-    """The attributes of a record that are printed."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def partition(self) -> int: ...
-    @property
-    def offset(self) -> int: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
-    @property
-    def timestamp(self) -> int: ...
-    @property
-    def has_append_time(self) -> bool: ...
-    @property
-    def delivery_count(self) -> int: ...
+if TYPE_CHECKING:
+    from kshare.client.record import ShareRecord  # which completion doesn't need
 
 
 class RecordFormat(Protocol):
-    def write(self, record: PrintableRecord) -> bytes:
+    def write(self, record: ShareRecord) -> bytes:
         """The output for a record, including line ends."""
         ...
 
@@ -50,7 +30,7 @@ class RecordFormat(Protocol):
 class Unreadable(Copyable):
     """A key, value or header couldn't be deserialized."""
 
-    def __init__(self, record: PrintableRecord, part: str, error: Exception) -> None:
+    def __init__(self, record: ShareRecord, part: str, error: Exception) -> None:
         where = f"{record.topic}[{record.partition}]@{record.offset}"
         super().__init__(f"{where}: its {part} can't be read: {error}")
 
@@ -67,7 +47,7 @@ class Readers:
     def of(cls, key: str | None, value: str | None, headers: str | None = None) -> Readers:
         return cls(*(None if name is None else deserializer(name) for name in (key, value, headers)))
 
-    def read(self, record: PrintableRecord, part: str, data: bytes) -> Any:
+    def read(self, record: ShareRecord, part: str, data: bytes) -> Any:
         """`part` is key, value or headers."""
         function: Deserializer | None = getattr(self, part)
         if function is None:
@@ -77,7 +57,7 @@ class Readers:
         except Exception as error:
             raise Unreadable(record, part, error) from None
 
-    def bytes_of(self, record: PrintableRecord, part: str, data: bytes) -> bytes:
+    def bytes_of(self, record: ShareRecord, part: str, data: bytes) -> bytes:
         """The bytes to print."""
         value = self.read(record, part, data)
         return value if isinstance(value, bytes) else text_of(value).encode("utf-8", "replace")
@@ -89,7 +69,7 @@ class JsonFormat:
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
 
-    def write(self, record: PrintableRecord) -> bytes:
+    def write(self, record: ShareRecord) -> bytes:
         form = {
             "topic": record.topic,
             "partition": record.partition,
@@ -103,7 +83,7 @@ class JsonFormat:
         }
         return json.dumps(form, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-    def _json_value(self, record: PrintableRecord, part: str, data: bytes | None) -> Any:
+    def _json_value(self, record: ShareRecord, part: str, data: bytes | None) -> Any:
         value = None if data is None else self._readers.read(record, part, data)
         if not isinstance(value, bytes):
             return value
@@ -138,12 +118,12 @@ class KafkaFormat:
         self._between_headers, self._null = texts["headers.separator"], texts["null.literal"]
         self._readers = readers
 
-    def write(self, record: PrintableRecord) -> bytes:
+    def write(self, record: ShareRecord) -> bytes:
         if not self._parts:
             return b""
         return self._between.join([self._part(record, name) for name in self._parts]) + self._end
 
-    def _part(self, record: PrintableRecord, name: str) -> bytes:
+    def _part(self, record: ShareRecord, name: str) -> bytes:
         match name:
             case "timestamp":
                 kind = "LogAppendTime" if record.has_append_time else "CreateTime"
@@ -166,5 +146,5 @@ class KafkaFormat:
                 return self._content(record, "key", record.key)
         return self._content(record, "value", record.value)
 
-    def _content(self, record: PrintableRecord, part: str, data: bytes | None) -> bytes:
+    def _content(self, record: ShareRecord, part: str, data: bytes | None) -> bytes:
         return self._null if data is None else self._readers.bytes_of(record, part, data)

@@ -189,7 +189,8 @@ class RecordPrinter:
             if self._is_hint_due and idle_s >= _QUIET_S:
                 self._is_hint_due = False
                 if self._books.shown == 0:
-                    await self._hint()
+                    if hint := await explain_no_records(self._consumer.config):
+                        say(hint)
                     continue  # records may have arrived meanwhile
             if patience is not None and idle_s >= patience:
                 return None
@@ -202,11 +203,6 @@ class RecordPrinter:
         if ahead != self._ahead:
             self._ahead = ahead
             self._consumer.set_max_records(ahead)
-
-    async def _hint(self) -> None:
-        hint = await explain_no_records(self._consumer.config)
-        if hint:
-            say(hint)
 
     @property
     def _is_enough(self) -> bool:

@@ -1,8 +1,4 @@
-"""Runs `kshare lag`: adds up the lag of share groups, once or repeatedly.
-
-The lag of a group is unknown if one of its partitions has records but no known lag. A sum of the others would be too
-low.
-"""
+"""Runs `kshare lag`: adds up the lag of share groups, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from kshare.cli.terminal.arguments import Topics, is_chosen
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.cli.terminal.table import show_json, table_lines
 from kshare.errors import BrokerError
-from kshare.monitor.troubles import unknown_lags
+from kshare.monitor.troubles import total_lag, unknown_lags
 from kshare.protocol.error_codes import ErrorCode
 
 _HEADS = ["GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG"]
@@ -39,11 +35,7 @@ class GroupLag:
 
     @property
     def lag(self) -> int | None:
-        if not self.partitions or any(
-            partition.lag is None and not _is_empty(partition) for partition in self.partitions
-        ):
-            return None
-        return sum(partition.lag or 0 for partition in self.partitions)
+        return total_lag(self.partitions) if self.partitions else None
 
     def row(self) -> tuple[object, ...]:
         group = self.group
@@ -103,7 +95,8 @@ class _Reader:
         """It is an error if a named group doesn't exist. Others may be deleted after they were listed."""
         described: dict[str, GroupDescription] = {}
         group_offsets: dict[str, list[PartitionOffset]] = {}
-        for name in self._names or await self._listed():
+        listed = [] if self._names else await groups.list_groups(self._router, ("share",), ())
+        for name in self._names or [group.group for group in listed]:
             try:
                 group = await groups.describe_share_group(self._router, name)
                 rows = await offsets.share_group_offsets(self._router, name, None)
@@ -121,17 +114,14 @@ class _Reader:
         progress = await self._progress.read(group_offsets)
         return [GroupLag(group, progress[name]) for name, group in described.items()]
 
-    async def _listed(self) -> list[str]:
-        return [group.group for group in await groups.list_groups(self._router, ("share",), ())]
-
 
 def _show(
     screen: Screen, found: Sequence[GroupLag], topics: Topics | None, *, is_json: bool, is_watched: bool
 ) -> None:
     if is_json and is_watched:
-        screen.text(json.dumps([one.form() for one in found]) + "\n")
+        screen.text(json.dumps([group.form() for group in found]) + "\n")
     elif is_json:
-        show_json(screen, [one.form() for one in found])
+        show_json(screen, [group.form() for group in found])
     elif screen.is_redrawn:
         screen.redraw([line] for line in _table(screen, found, topics))
     else:
@@ -143,12 +133,7 @@ def _show(
 
 def _table(screen: Screen, found: Sequence[GroupLag], topics: Topics | None) -> Iterable[Part]:
     if found:
-        lines = [*table_lines(screen, _HEADS, [one.row() for one in found], _HEADS[2:])]
-        unknown = [(one.group.group, unknown_lags(one.partitions)) for one in found]
-        return [*lines, *((f"{group}  {said}", "") for group, said in unknown if said is not None)]
+        lines = [*table_lines(screen, _HEADS, [lag.row() for lag in found], _HEADS[2:])]
+        unknown = [(lag.group.group, unknown_lags(lag.partitions)) for lag in found]
+        return [*lines, *((f"{name}  {said}", "") for name, said in unknown if said is not None)]
     return [("no share group reads these topics" if topics else "no share groups", "")]
-
-
-def _is_empty(one: PartitionProgress) -> bool:
-    """A partition without records has no lag, whatever the start offset."""
-    return one.end_offset is not None and one.end_offset == one.log_start_offset

@@ -74,20 +74,17 @@ def _changes(entry: StateEntry) -> str:
         return _SUPERSEDED
     before = reported.before.start_offset if reported.before else None
     after = reported.after.start_offset if reported.after else None
-    changes = [_text(range_) for range_ in _ranges(entry)]
+    changes = [
+        f"{span(range_.first, range_.last)} {state_name(range_.state)} ({range_.deliveries})"
+        for range_ in _ranges(entry)
+    ]
     if after != before:
         text = "undecided" if after == UNINITIALIZED_START_OFFSET else str(after)
-        changes.insert(
-            0,
-            f"start {text}" if before in (None, UNINITIALIZED_START_OFFSET) else f"start {before} to {text}",
-        )
+        begun = "" if before in (None, UNINITIALIZED_START_OFFSET) else f"{before} to "
+        changes.insert(0, f"start {begun}{text}")
     return ", ".join(changes) or "no change"
 
 
 def _ranges(entry: StateEntry) -> list[StateRange]:
     message = entry.reported.message
     return ranges_in(message) if message else []
-
-
-def _text(one: StateRange) -> str:
-    return f"{span(one.first, one.last)} {state_name(one.state)} ({one.deliveries})"

@@ -58,7 +58,6 @@ def show_files(files: Sequence[Path], options: StateOptions) -> None:
     for entry in _file_entries(files, states):
         sheet.tell(entry)
     sheet.draw(states.states, {}, {}, Notes())
-    sheet.done()
 
 
 def _file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[StateEntry]:
@@ -79,31 +78,29 @@ def _file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[StateE
 
 
 def show_cluster(cluster: Cluster, options: StateOptions) -> None:
-    cluster.run_routed(lambda router: _show(router, options))
+    async def work(router: Router) -> None:
+        topic = StoredTopic(router, options.group)
+        await topic.open()
+        sheet = _Sheet(options, topic.names)
+        with sheet.redrawn():
+            while True:
+                async for entry in topic.entries():
+                    sheet.tell(entry)
+                selected = [where for where in topic.states if sheet.takes(where)]
+                if not selected and not options.is_live and options.group is not None:
+                    raise Failure(
+                        f"no state is stored for group {options.group}{' in these topics' * bool(options.topics)}"
+                    )
+                progress = await topic.progress(selected)
+                members = await topic.members(progress)
+                notes = await topic.notes(progress) if sheet.has_notes else Notes()
+                sheet.draw(topic.states, progress, members, notes)
+                if not options.is_live:
+                    return
+                await anyio.sleep(_PAUSE_S)
+                await topic.open_again()
 
-
-async def _show(router: Router, options: StateOptions) -> None:
-    topic = StoredTopic(router, options.group)
-    await topic.open()
-    sheet = _Sheet(options, topic.names)
-    with sheet.redrawn():
-        while True:
-            async for entry in topic.entries():
-                sheet.tell(entry)
-            selected = [where for where in topic.states if sheet.takes(where)]
-            if not selected and not options.is_live and options.group is not None:
-                raise Failure(
-                    f"no state is stored for group {options.group}{' in these topics' * bool(options.topics)}"
-                )
-            progress = await topic.progress(selected)
-            members = await topic.members(progress)
-            notes = await topic.notes(progress) if sheet.has_notes else Notes()
-            sheet.draw(topic.states, progress, members, notes)
-            sheet.done()
-            if not options.is_live:
-                return
-            await anyio.sleep(_PAUSE_S)
-            await topic.open_again()
+    cluster.run_routed(work)
 
 
 class _Sheet:
@@ -145,19 +142,23 @@ class _Sheet:
         notes: Notes,
     ) -> None:
         """Show what has changed since the last call, or everything if the screen can be redrawn."""
-        if self._wanted.is_history:
-            return
-        pictures = [
-            _picture(
-                where,
-                self._names.get(where.topic_id),
-                states[where],
-                progress.get(where),
-                members.get(where.group, ()),
-            )
-            for where in sorted(states)
-            if self.takes(where)
-        ]
+        if not self._wanted.is_history:
+            self._draw_pictures([*self._pictures(states, progress, members)], notes)
+        self._screen.done()
+
+    def _pictures(
+        self,
+        states: dict[SharePartitionKey, SharePartitionState],
+        progress: Mapping[SharePartitionKey, PartitionProgress],
+        members: Mapping[str, GroupMembers],
+    ) -> Iterator[Picture]:
+        for where in sorted(states):
+            if self.takes(where):
+                topic, known = self._names.get(where.topic_id), progress.get(where)
+                end = known.end_offset if known else None
+                yield Picture(where, topic, states[where], end, known, members.get(where.group, ()))
+
+    def _draw_pictures(self, pictures: list[Picture], notes: Notes) -> None:
         before, self._drawn = self._drawn, pictures
         begun = notes.stalls.keys() - self._notes.stalls.keys()
         self._notes = notes
@@ -170,7 +171,7 @@ class _Sheet:
                 if picture not in (before or ()):
                     self._line_of_json(view.as_json(picture))
         else:
-            self._draw_lines(pictures, [one for one in before or () if one.where not in begun])
+            self._draw_lines(pictures, [picture for picture in before or () if picture.where not in begun])
 
     def _draw_lines(self, pictures: Sequence[Picture], before: Sequence[Picture]) -> None:
         if self._screen.is_redrawn:
@@ -200,16 +201,3 @@ class _Sheet:
     def redrawn(self) -> AbstractContextManager[None]:
         is_picture = self._wanted.is_live and not (self._wanted.is_history or self._wanted.is_json)
         return self._screen.redrawn() if is_picture else nullcontext()
-
-    def done(self) -> None:
-        self._screen.done()
-
-
-def _picture(
-    where: SharePartitionKey,
-    topic: str | None,
-    state: SharePartitionState,
-    progress: PartitionProgress | None,
-    members: GroupMembers,
-) -> Picture:
-    return Picture(where, topic, state, progress.end_offset if progress else None, progress, members)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from textwrap import wrap
-from typing import Any
 
 from kshare.cli.terminal.screen import Part, Screen
 
@@ -60,7 +59,7 @@ def _folded(parts: Sequence[str], width: int) -> Iterator[str]:
 
 
 def show_json(screen: Screen, value: object) -> None:
-    screen.text(json.dumps(value, indent=2, default=_plain) + "\n")
+    screen.text(json.dumps(value, indent=2, default=asdict) + "\n")
 
 
 def print_rows(
@@ -90,7 +89,3 @@ def print_done(is_json: bool, form: object, text: str) -> None:
     else:
         screen.line((text, ""))
     screen.done()
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value)

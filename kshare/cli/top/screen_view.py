@@ -36,7 +36,7 @@ class TopScreen:
         self.is_held = False
         self._where = where
         self._interval = interval
-        self._sorted = {each: _first_choice(each) for each in TableView}
+        self._sorted = {each: "group" if each is TableView.MEMBERS else "lag" for each in TableView}
         if sort is not None:
             self._sorted[view] = sort
         self._is_reversed = {each: _column(each, name).is_number for each, name in self._sorted.items()}
@@ -72,7 +72,8 @@ class TopScreen:
         """Exactly `height` lines."""
         head, foot = self._head(figures, width, problem), [(_KEYS[:width], "dim")]
         rows = max(_MIN_ROWS, height - 2)
-        notes = [] if self._is_helping else _notes(figures, width, rows // _NOTES_PART)
+        shown = [] if self._is_helping else _wrapped_notes(figures, width)[: rows // _NOTES_PART]
+        notes: list[ScreenLine] = [[(row, PROBLEM)] for row in shown]
         body = _help(self.view, width) if self._is_helping else self._table(figures, width, rows - len(notes))
         body += notes
         body = body[:rows]
@@ -139,21 +140,13 @@ def notes_height(figures: Figures, width: int) -> int:
     return len(_wrapped_notes(figures, width)) * _NOTES_PART
 
 
-def _notes(figures: Figures, width: int, max_lines: int) -> list[ScreenLine]:
-    """Wrapped, because what to do comes last."""
-    return [[(row, PROBLEM)] for row in _wrapped_notes(figures, width)[:max_lines]]
-
-
 def _wrapped_notes(figures: Figures, width: int) -> list[str]:
+    """Wrapped, because what to do comes last."""
     return [
         row
         for note in figures.notes
         for row in wrap(f"! {note}", width, subsequent_indent="  ", break_on_hyphens=False)
     ]
-
-
-def _first_choice(view: TableView) -> str:
-    return "group" if view is TableView.MEMBERS else "lag"
 
 
 def _column(view: TableView, name: str) -> Column:

@@ -66,7 +66,8 @@ def run_web(
         with rare_collections(), stop_signals() as signals:
 
             def on_ready(url: str, stop: Callable[[], None]) -> None:
-                _show_address(url)
+                sys.stdout.write(f"kshare web: {url}\n")
+                sys.stdout.flush()
                 signals.then(stop)
 
             serve(config, on_ready)
@@ -134,8 +135,3 @@ def _address(listen: str) -> tuple[str, int]:
         return parse_listen_address(listen, "--listen")
     except ConfigError:
         raise Misuse(f"--listen {listen}: write HOST:PORT, such as 127.0.0.1:8932") from None
-
-
-def _show_address(url: str) -> None:
-    sys.stdout.write(f"kshare web: {url}\n")
-    sys.stdout.flush()

@@ -31,8 +31,10 @@ def check_worker(app: AppOptions, processes: int, is_json: bool) -> None:
     worker = app.load()
     settings = admin_settings(worker.bootstrap_servers, worker.connection)
     report = CheckReport(is_json)
-    report.add(ok("worker", f"it has the {_listed(worker.routes())}"))
-    anyio.run(_examine, settings, worker.routes(), processes, report.add)
+    routes = worker.routes()
+    names = ", ".join(route.name for route in routes)
+    report.add(ok("worker", f"it has the {'handler' if len(routes) == 1 else 'handlers'} {names}"))
+    anyio.run(_examine, settings, routes, processes, report.add)
     report.end()
 
 
@@ -54,8 +56,3 @@ async def _examine(
     for check in _CHECKS:
         for result in check(facts):
             report(result)
-
-
-def _listed(routes: list[Route]) -> str:
-    names = ", ".join(route.name for route in routes)
-    return f"{'handler' if len(routes) == 1 else 'handlers'} {names}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.exceptions import HTTPException
@@ -56,7 +55,12 @@ def routes(console: Console, kept: KeptInputs, work: SlowWork) -> list[Route]:
     async def show(request: Request) -> Response:
         capture, parameters = capture_of(request), request.query_params
         one = capture.conversation
-        wanted = _wanted(parameters)
+        wanted = _Wanted(
+            parameters.get("api", ""),
+            parameters.get("connection", ""),
+            parameters.get("q", "").casefold(),
+            bool(parameters.get("failed")),
+        )
         lines = [line for line in one.lines if wanted.wants(line)]
         return console.render(
             request,
@@ -100,12 +104,3 @@ def routes(console: Console, kept: KeptInputs, work: SlowWork) -> list[Route]:
         )
 
     return [Route("/wire/capture", show), Route("/wire/exchange", show_exchange)]
-
-
-def _wanted(parameters: Mapping[str, str]) -> _Wanted:
-    return _Wanted(
-        parameters.get("api", ""),
-        parameters.get("connection", ""),
-        parameters.get("q", "").casefold(),
-        bool(parameters.get("failed")),
-    )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import anyio
-from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -34,12 +33,12 @@ from kshare.monitor.tracking_groups import topics_read
 from kshare.protocol.record import Record
 from kshare.web.console import Console, origin_of, text_of, user_of
 from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, Content, content, visible
-from kshare.web.fields import place, whole_number
+from kshare.web.fields import whole_number
 from kshare.web.jobs import Job
 from kshare.web.letter_choice import FILTERS, MOST_CHOSEN, LetterChoice
 from kshare.web.letter_job import redrive_request, run_letter_job
 from kshare.web.letter_view import LetterView, letter_view
-from kshare.web.pages.records import find_record, partition_count
+from kshare.web.pages.records import continued, find_record, partition_count
 from kshare.web.paging import chosen, page_of
 from kshare.web.rendering import query
 
@@ -116,7 +115,15 @@ class _Pages:
             firsts, ends = await bounds(router, choice.topic)
             states = await _states(router, choice)
             open_only = states if show == "open" else None
-            spans = _spans(firsts, ends, open_only, wanted.get("at"))
+            # If only open letters are wanted: from where on there may be some.
+            starts = open_only.starts if open_only else {}
+            spans = continued(
+                {
+                    number: (max(first, starts.get(number, 0)), ends[name, number])
+                    for (name, number), first in firsts.items()
+                },
+                wanted,
+            )
 
             def is_wanted(partition: int, record: Record) -> bool:
                 letter = read(choice.topic, partition, record)
@@ -197,7 +204,8 @@ class _Pages:
         form = await self._console.form(request)
         action = text_of(form, "action")
         _require_action(action)
-        choice = LetterChoice.of(_texts(form), text_of(form, "letters").split())
+        texts = {name: text_of(form, name) for name in ("topic", "to", "tracker", *FILTERS)}
+        choice = LetterChoice.of(texts, text_of(form, "letters").split())
         async with self._console.router() as router:
             await _check(router, choice)
         job = await self._console.jobs.start(
@@ -270,29 +278,6 @@ async def _counted(router: Router, topics: Sequence[str]) -> dict[str, LetterCou
     return counts
 
 
-def _spans(
-    firsts: Mapping[tuple[str, int], int],
-    ends: Mapping[tuple[str, int], int],
-    open_only: LetterStates | None,
-    at: str | None,
-) -> dict[int, tuple[int, int]]:
-    """What to search in each partition: from where letters are open if only these are wanted, and from the place
-    `at` on."""
-    starts = {} if open_only is None else open_only.starts
-    spans = {
-        number: (max(first, starts.get(number, 0)), ends[name, number])
-        for (name, number), first in firsts.items()
-    }
-    if not at:
-        return spans
-    partition, offset = place(at, "at")
-    return {
-        number: (max(first, offset) if number == partition else first, end)
-        for number, (first, end) in spans.items()
-        if number >= partition
-    }
-
-
 def _named_topics(console: Console) -> dict[str, list[str]]:
     """Dead-letter topics, with the groups whose config names them, or whose members write to them."""
     named: dict[str, list[str]] = defaultdict(list)
@@ -342,7 +327,3 @@ async def _check(router: Router, choice: LetterChoice) -> None:
         await partition_count(router, choice.target)
     if choice.places:
         require_letters(choice.topic, choice.selection, *await bounds(router, choice.topic))
-
-
-def _texts(form: FormData) -> dict[str, str]:
-    return {name: text_of(form, name) for name in ("topic", "to", "tracker", *FILTERS)}

@@ -74,6 +74,7 @@ def routes(console: Console) -> list[Route]:
         wanted = request.query_params
         group, rows = await find_group(console, wanted.get("name", ""))
         view = console.watcher.view
+        groups = view.figures.rows[TableView.GROUPS] if view.figures else ()
         processes = view.fleet.of_group(group.group) if view.fleet else ()
         sort = chosen(wanted, "sort", _SORTS)
         by_place = {(partition.topic, partition.partition): partition for partition in group.partitions}
@@ -89,7 +90,7 @@ def routes(console: Console) -> list[Route]:
             request,
             "group.jinja",
             group=group,
-            row=next(row for row in _group_rows(console) if row["group"] == group.group),
+            row=next(row for row in groups if row["group"] == group.group),
             topics=sorted({partition.topic for partition in group.partitions}),
             findings=findings[:_FINDINGS_ON_PAGE],
             more_findings=len(findings) - _FINDINGS_ON_PAGE,
@@ -108,11 +109,6 @@ def routes(console: Console) -> list[Route]:
         )
 
     return [Route("/group", show)]
-
-
-def _group_rows(console: Console) -> Sequence[Row]:
-    figures = console.watcher.view.figures
-    return figures.rows[TableView.GROUPS] if figures else ()
 
 
 def _picture(one: PartitionReading) -> Picture | None:

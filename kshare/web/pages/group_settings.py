@@ -69,7 +69,9 @@ def routes(console: Console) -> list[Route]:
         group, _ = await find_group(console, name)
         try:
             if value == BY_DURATION:
-                value += _duration(text_of(form, "duration").strip())
+                value += text_of(form, "duration").strip()
+                if value == BY_DURATION:
+                    raise ConfigError(f"{RESET}: write how far back to start, such as P1DT12H or PT30M")
             if value == "":
                 raise ConfigError(
                     f"{setting}: a value is missing; to use the default, choose Back to default"
@@ -98,12 +100,6 @@ def routes(console: Console) -> list[Route]:
         Route("/group/settings", show),
         Route("/group/settings", change, methods=["POST"]),
     ]
-
-
-def _duration(text: str) -> str:
-    if not text:
-        raise ConfigError(f"{RESET}: write how far back to start, such as P1DT12H or PT30M")
-    return text
 
 
 async def _value(router: Router, group: str, setting: str) -> str | None:

@@ -280,15 +280,20 @@ async def _spans(
     firsts = await log_offsets(router, where, EARLIEST)
     ends = await log_offsets(router, where, LATEST, is_committed_only=True)
     starts = await _starts(router, firsts, ends, wanted)
-    spans = {one[1]: (min(max(starts[one], firsts[one]), ends[one]), ends[one]) for one in where}
-    if wanted.get("at"):
-        partition, offset = place(wanted["at"], "at")
-        spans = {
-            number: (max(first, offset) if number == partition else first, end)
-            for number, (first, end) in spans.items()
-            if number >= partition
-        }
-    return spans
+    spans = {at[1]: (min(max(starts[at], firsts[at]), ends[at]), ends[at]) for at in where}
+    return continued(spans, wanted)
+
+
+def continued(spans: dict[int, tuple[int, int]], wanted: Mapping[str, str]) -> dict[int, tuple[int, int]]:
+    """What is left to search from the place `at` on, where the page before has ended."""
+    if not wanted.get("at"):
+        return spans
+    partition, offset = place(wanted["at"], "at")
+    return {
+        number: (max(first, offset) if number == partition else first, end)
+        for number, (first, end) in spans.items()
+        if number >= partition
+    }
 
 
 async def _starts(
