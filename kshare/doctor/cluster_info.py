@@ -105,4 +105,4 @@ class ClusterInfo:
         found = await configs.describe(
             self.router, ConfigResource.BROKER, str(node), node=node, keys=list(names)
         )
-        return {one.name: one.value for one in found}
+        return {entry.name: entry.value for entry in found}

@@ -143,8 +143,8 @@ def _removed(info: ClusterInfo, group: GroupReading, one: PartitionProgress) -> 
 
 def _unread(readings: Readings, group: GroupReading, idle: list[PartitionReading]) -> CheckResult:
     lag = sum(map(lag_of, idle))
-    increase = lag - sum(lag_of(before) for one in idle if (before := readings.earlier(one)))
-    names = ", ".join(sorted({one.topic for one in idle}))
+    increase = lag - sum(lag_of(before) for reading in idle if (before := readings.earlier(reading)))
+    names = ", ".join(sorted({reading.topic for reading in idle}))
     reason = f"no member is assigned {names}" if group.members else "it has no members"
     elapsed = readings.now.moment - readings.before.moment
     grows = f" ({elapsed:.0f} s before, it was {increase} fewer)" if increase > 0 else ""

@@ -71,7 +71,7 @@ async def _read(router: Router, collector: Collector, names: tuple[str, ...]) ->
             # Asked again, for an error that says what to do.
             await groups.describe_share_group(router, group.group)
             await offsets.share_group_offsets(router, group.group, None)
-    return replace(found, groups=tuple(one for one in found.groups if not one.problem))
+    return replace(found, groups=tuple(group for group in found.groups if not group.problem))
 
 
 def lag_of(one: PartitionReading) -> int:

@@ -58,7 +58,7 @@ async def retention(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     waiting = [
         partition for group in readings.groups.values() for partition in group.partitions if lag_of(partition)
     ]
-    names = sorted({one.topic for one in waiting})
+    names = sorted({partition.topic for partition in waiting})
     found = await configs.describe_many(info.router, ConfigResource.TOPIC, names, _SETTINGS)
     kept = {name: Retention.of(settings) for name, settings in found.items()}
     for finding in _compacted(waiting, kept):
@@ -76,16 +76,16 @@ async def retention(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 def _by_age(
     waiting: Iterable[PartitionReading], kept: Mapping[str, Retention], now: float
 ) -> Iterable[_Endangered]:
-    for one in waiting:
-        topic = kept.get(one.topic)
-        if topic is None or not topic.is_deleting or topic.milliseconds is None or one.oldest is None:
+    for partition in waiting:
+        topic = kept.get(partition.topic)
+        if topic is None or not topic.is_deleting or topic.milliseconds is None or partition.oldest is None:
             continue
-        age = max(0.0, now - one.oldest)
+        age = max(0.0, now - partition.oldest)
         reason = (
             f"is {duration(age)} old, and the topic keeps records for {duration(topic.milliseconds / 1000)}"
         )
         larger = max(2 * topic.milliseconds, 1000)
-        yield _Endangered(one, by_age(age, topic.milliseconds), reason, "retention.ms", larger)
+        yield _Endangered(partition, by_age(age, topic.milliseconds), reason, "retention.ms", larger)
 
 
 def _by_size(
@@ -95,28 +95,30 @@ def _by_size(
     readings: Readings,
 ) -> Iterable[_Endangered]:
     seconds = readings.now.moment - readings.before.moment
-    for one in limited:
-        size, limit = sizes.get((one.topic, one.partition)), kept[one.topic].size
-        first = progress_of(one).log_start_offset
-        if size is None or limit is None or first is None or one.first is None:
+    for partition in limited:
+        size, limit = sizes.get((partition.topic, partition.partition)), kept[partition.topic].size
+        first = progress_of(partition).log_start_offset
+        if size is None or limit is None or first is None or partition.first is None:
             continue
-        behind = bytes_from(one.first, first, one.end, size)
-        before = readings.earlier(one)
+        behind = bytes_from(partition.first, first, partition.end, size)
+        before = readings.earlier(partition)
         growth = None
         if before is not None and seconds > 0:
-            growth = bytes_from(before.end, first, one.end, size) / seconds
+            growth = bytes_from(before.end, first, partition.end, size) / seconds
         reason = (
             f"has about {_bytes(behind)} behind it, and the topic keeps {_bytes(limit)} of each partition"
         )
-        yield _Endangered(one, by_size(behind, limit, growth), reason, "retention.bytes", max(2 * limit, 1))
+        yield _Endangered(
+            partition, by_size(behind, limit, growth), reason, "retention.bytes", max(2 * limit, 1)
+        )
 
 
 def _worst(info: ClusterInfo, found: Iterable[_Endangered]) -> Iterable[CheckResult]:
     """One result for each topic of a group: the partition that is closest, and how many others are close."""
     by_topic: dict[tuple[str, str], list[_Endangered]] = defaultdict(list)
-    for one in found:
-        if one.nearness.part >= WARNING_FROM:
-            by_topic[one.reading.group, one.reading.topic].append(one)
+    for endangered in found:
+        if endangered.nearness.part >= WARNING_FROM:
+            by_topic[endangered.reading.group, endangered.reading.topic].append(endangered)
     for close in by_topic.values():
         yield _judged(info, sorted(close, key=lambda one: -one.nearness.part))
 
@@ -148,7 +150,9 @@ def _judged(info: ClusterInfo, close: Sequence[_Endangered]) -> CheckResult:
 
 def _compacted(waiting: Iterable[PartitionReading], kept: Mapping[str, Retention]) -> Iterable[CheckResult]:
     compacting = {
-        (one.group, one.topic) for one in waiting if one.topic in kept and kept[one.topic].is_compacting
+        (partition.group, partition.topic)
+        for partition in waiting
+        if partition.topic in kept and kept[partition.topic].is_compacting
     }
     for group, topic in sorted(compacting):
         yield ok(

@@ -45,17 +45,17 @@ class GroupCounters:
 
     def update(self, now: Snapshot) -> None:
         """Add what happened since the previous reading. Forgets groups that no longer exist."""
-        known = {one.group for one in now.groups}
-        self._groups = {group: one for group, one in self._groups.items() if group in known}
+        known = {group.group for group in now.groups}
+        self._groups = {group: partitions for group, partitions in self._groups.items() if group in known}
         for group in now.groups:
             partitions = self._groups.setdefault(group.group, {})
-            for one in group.partitions:
-                counters = partitions.setdefault((one.topic, one.partition), _PartitionCounters())
-                counters.recognize(one, self._began)
-                counters.add(WRITTEN, [_Count("written", "written", one.end)])
-                if (outcomes := _of_state(group, one)) is not None:
+            for partition in group.partitions:
+                counters = partitions.setdefault((partition.topic, partition.partition), _PartitionCounters())
+                counters.recognize(partition, self._began)
+                counters.add(WRITTEN, [_Count("written", "written", partition.end)])
+                if (outcomes := _of_state(group, partition)) is not None:
                     counters.add(OF_STATE, outcomes)
-                counters.add_settled(one)
+                counters.add_settled(partition)
         if self._began is None:
             self._began = now.time
 
@@ -67,8 +67,8 @@ class GroupCounters:
     def of_group(self, group: str) -> Row:
         """Includes partitions that are gone."""
         sums: Counter[str] = Counter()
-        for one in self._groups.get(group, {}).values():
-            sums.update(one.totals)
+        for partition in self._groups.get(group, {}).values():
+            sums.update(partition.totals)
         return {**sums}
 
 

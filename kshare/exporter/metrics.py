@@ -224,7 +224,7 @@ def exposition_text(values: Iterable[ExportedValue]) -> str:
         if found:
             lines.append(f"# HELP {metric.name} {metric.about}")
             lines.append(f"# TYPE {metric.name} {'counter' if metric.is_counter else 'gauge'}")
-            lines += [f"{metric.name}{_labels(one)} {_number(one.value)}" for one in found]
+            lines += [f"{metric.name}{_labels(value)} {_number(value.value)}" for value in found]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -80,5 +80,5 @@ def _plain(text: str) -> IPv4Address | IPv6Address:
 
 
 def _matches(pattern: str, host: str) -> bool:
-    parts = (re.escape(one) for one in pattern.split("*"))
+    parts = (re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(".*".join(parts), host.lower().removesuffix(".")) is not None

@@ -71,8 +71,10 @@ class Announcements:
 
     def known(self, now: float) -> list[Announced]:
         """Those that aren't forgotten, the earliest started first."""
-        recent = [one for one in self._found.values() if now - one.at <= REMEMBERED_S]
-        last: dict[StatusUrl, Announced] = {one.announcement.url: one for one in sorted(recent, key=_started)}
+        recent = [process for process in self._found.values() if now - process.at <= REMEMBERED_S]
+        last: dict[StatusUrl, Announced] = {
+            process.announcement.url: process for process in sorted(recent, key=_started)
+        }
         return sorted(last.values(), key=_started)
 
 
@@ -93,8 +95,8 @@ def parse_announcement(id_: str, value: bytes) -> Announcement:
         identity=identity,
         url=url,
         handlers=tuple(
-            AnnouncedHandler(one.text("handler"), one.text("group"))
-            for one in table.tables("handlers", _MOST_HANDLERS)
+            AnnouncedHandler(handler.text("handler"), handler.text("group"))
+            for handler in table.tables("handlers", _MOST_HANDLERS)
         ),
         interval_s=table.number("interval_s", REMEMBERED_S),
     )

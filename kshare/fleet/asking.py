@@ -102,7 +102,7 @@ async def _addresses(url: StatusUrl, allowed: AllowedHosts | None) -> list[str]:
     if allowed is not None:
         kept = allowed.among(url.host, addresses)
         if not allowed.is_listed:
-            kept = [one for one in kept if not is_own(one)]
+            kept = [address for address in kept if not is_own(address)]
         if not kept:
             raise NoResponse(
                 Why.NOT_ALLOWED,

@@ -61,20 +61,22 @@ class Fleet:
         """
         announced, problems = await self._find()
         found: dict[StatusUrl, Announced | None] = dict.fromkeys(self._urls)
-        found |= {one.announcement.url: one for one in announced}
+        found |= {process.announcement.url: process for process in announced}
         told = await ask_all(
             ((url, None if url in self._urls else self._allowed) for url in found), self._limit_s
         )
         now = self._wall_clock()
         given = {id_ for url in self._urls if (id_ := _id(told[url])) is not None}
         processes = []
-        for url, one in found.items():
+        for url, known in found.items():
             if url in self._urls:
-                one = one if one and _id(told[url]) in (None, _id(one)) else None
-            elif _id(one) in given:
+                known = known if known and _id(told[url]) in (None, _id(known)) else None
+            elif _id(known) in given:
                 continue
             processes.append(
-                FleetProcess(url, one, one.silent_since(now) if one else None, _checked(told[url], one))
+                FleetProcess(
+                    url, known, known.silent_since(now) if known else None, _checked(told[url], known)
+                )
             )
         return FleetView(tuple(processes), tuple(problems))
 

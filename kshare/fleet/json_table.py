@@ -53,7 +53,7 @@ class JsonTable:
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
         found = self._list(name, most)
-        return tuple(self._text(one, f"{name}[{number}]") for number, one in enumerate(found))
+        return tuple(self._text(text, f"{name}[{number}]") for number, text in enumerate(found))
 
     def choice(self, name: str, kind: type[EnumT]) -> EnumT:
         text = self.text(name)
@@ -79,7 +79,9 @@ class JsonTable:
         return self._table(self._fields.get(name), name)
 
     def tables(self, name: str, most: int) -> list[JsonTable]:
-        return [self._table(one, f"{name}[{number}]") for number, one in enumerate(self._list(name, most))]
+        return [
+            self._table(fields, f"{name}[{number}]") for number, fields in enumerate(self._list(name, most))
+        ]
 
     def _text(self, found: object, name: str) -> str:
         if not isinstance(found, str):

@@ -65,7 +65,7 @@ def _handler(table: JsonTable, most_topics: int) -> HandlerStatus:
         attempts=table.whole("attempts"),
         time_limit=table.number("time_limit"),
         lock_s=table.number("lock_s"),
-        runs=tuple(_run(one) for one in table.tables("runs", MOST_RUNS)),
+        runs=tuple(_run(run) for run in table.tables("runs", MOST_RUNS)),
         run_count=table.whole("run_count"),
     )
 

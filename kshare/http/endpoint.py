@@ -67,8 +67,8 @@ async def http_endpoint(address: Address, respond: Respond, option: str = "http=
     with closing(SummaryLog(log)) as summary:
         server = _Server(respond, summary, is_local=is_loopback(host))
         async with anyio.create_task_group() as tasks:
-            for one in listeners:
-                tasks.start_soon(server.accept, one, tasks, name="kshare: HTTP endpoint")
+            for listening in listeners:
+                tasks.start_soon(server.accept, listening, tasks, name="kshare: HTTP endpoint")
             try:
                 yield listeners[0].extra(SocketAttribute.local_port)
             finally:

@@ -27,7 +27,7 @@ import anyio
 
 from kshare.admin import groups, offsets
 from kshare.admin.progress import ProgressReader
-from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset, PartitionProgress
+from kshare.admin.results import GroupListing, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 from kshare.monitor.dead_letter_topics import count_records
@@ -36,7 +36,7 @@ from kshare.monitor.probable_starts import ProbableStarts
 from kshare.monitor.settings import GroupSettings, SettingsReader
 from kshare.monitor.side_by_side import side_by_side
 from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
-from kshare.monitor.stalls import MembersSince
+from kshare.monitor.stalls import MembersSince, members_of
 from kshare.state.share_records import SharePartitionKey
 from kshare.wording import no_group
 
@@ -66,25 +66,25 @@ class Collector:
 
     async def read(self) -> Snapshot:
         listed = await groups.list_groups(self._router, ("share",), ())
-        self._members_since.keep({one.group for one in listed})
+        self._members_since.keep({listing.group for listing in listed})
         missing: tuple[str, ...] = ()
         if self._chosen:
-            names = [one.group for one in listed]
+            names = [listing.group for listing in listed]
             missing = tuple(
                 no_group(name, names) for name in dict.fromkeys(self._chosen) if name not in names
             )
-            listed = [one for one in listed if one.group in self._chosen]
+            listed = [listing for listing in listed if listing.group in self._chosen]
         return await self.read_listed(listed, missing)
 
     async def read_listed(self, listed: Sequence[GroupListing], missing: tuple[str, ...] = ()) -> Snapshot:
         """Read these groups. Doesn't ask all brokers which groups there are, as `read` does."""
-        described = await groups.describe_share_groups(self._router, [one.group for one in listed])
-        members = {name: one.members for name, one in described.items() if isinstance(one, GroupDescription)}
+        described = await groups.describe_share_groups(self._router, [listing.group for listing in listed])
+        members = members_of(described)
         self._members_since.look(members, time.time())
         settings = await self._settings.groups.of(members)
         stored, problems = await self._read_progress(settings)
         progress = await self._starts.fill_in(stored, members)
-        rows = {(group, one.topic, one.partition): one for group, some in progress.items() for one in some}
+        rows = {(group, row.topic, row.partition): row for group, some in progress.items() for row in some}
         waiting = await self._oldest.read(
             rows, self._progress.topic_ids, lambda where: settings[where[0]].is_committed_only
         )
@@ -121,8 +121,8 @@ class Collector:
         self, settings: Mapping[str, GroupSettings]
     ) -> tuple[Mapping[str, Sequence[PartitionProgress]], dict[str, str]]:
         """The progress of groups, and the errors of those whose progress can't be read."""
-        limits = {group: one.window_limit for group, one in settings.items()}
-        resets = {group: one.reset for group, one in settings.items()}
+        limits = {group: setting.window_limit for group, setting in settings.items()}
+        resets = {group: setting.reset for group, setting in settings.items()}
         progress = await self._progress.read_groups(limits, resets)
         if progress is not None:
             return progress, {}

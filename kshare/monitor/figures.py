@@ -88,7 +88,7 @@ class Figures:
     @property
     def summary(self) -> dict[str, int]:
         """Totals, without groups that keep track of dead letters: their lag is no backlog."""
-        groups = [one for one in self.rows[TableView.GROUPS] if not one["tracks_dead_letters"]]
+        groups = [group for group in self.rows[TableView.GROUPS] if not group["tracks_dead_letters"]]
         return {
             "groups": len(groups),
             "members": sum(int(group["members"] or 0) for group in groups),
@@ -113,16 +113,16 @@ def figures(now: Snapshot, before: Snapshot | None) -> Figures:
         ]
         for group in now.groups
     }
-    groups = [_group(one, partitions[one.group]) for one in now.groups]
+    groups = [_group(group, partitions[group.group]) for group in now.groups]
     limits = near_limits_line(
-        (one.group, _near_limits(one, row)) for one, row in zip(now.groups, groups, strict=True)
+        (group.group, _near_limits(group, row)) for group, row in zip(now.groups, groups, strict=True)
     )
     return Figures(
         now.time,
         {
             TableView.GROUPS: groups,
             TableView.PARTITIONS: [row for rows in partitions.values() for row in rows],
-            TableView.MEMBERS: [row for one in now.groups for row in _members(one)],
+            TableView.MEMBERS: [row for group in now.groups for row in _members(group)],
         },
         (*now.missing, *_notes(now, partitions), *([limits] if limits else ())),
         partitions,
@@ -133,17 +133,17 @@ def _notes(now: Snapshot, rows: Mapping[str, list[Row]]) -> Iterator[str]:
     """What stands still is only reported if nothing moved between two readings."""
     for group in now.groups:
         yield from _unknown_lag(group)
-        for one, row in zip(group.partitions, rows[group.group], strict=True):
-            progress, quiet = one.progress, row["stalled_seconds"]
+        for reading, row in zip(group.partitions, rows[group.group], strict=True):
+            progress, quiet = reading.progress, row["stalled_seconds"]
             if progress is None:
                 continue
             if row["is_window_pinned"]:
                 holders = assigned_members(group, progress)
-                yield f"{one.group}  {pinned(one.group, progress, holders, now.time)}"
+                yield f"{reading.group}  {pinned(reading.group, progress, holders, now.time)}"
             elif isinstance(quiet, float):
-                yield f"{one.group}  {stalled(progress, assigned_members(group, progress), quiet)}"
+                yield f"{reading.group}  {stalled(progress, assigned_members(group, progress), quiet)}"
             if progress.removed:
-                yield f"{one.group}  {removed(progress)}"
+                yield f"{reading.group}  {removed(progress)}"
 
 
 def _unknown_lag(group: GroupReading) -> Iterator[str]:

@@ -98,14 +98,14 @@ class OldestRecords:
         """By the keys of `progress`; `is_committed_only` says whether their groups skip aborted transactions."""
         places: dict[K, _Place] = {}
         ends: dict[_Place, int] = {}
-        for key, one in progress.items():
-            first = one.expected_start if one.start_offset is None else one.start_offset
-            if first is None or one.end_offset is None or one.topic not in topic_ids:
+        for key, partition in progress.items():
+            first = partition.expected_start if partition.start_offset is None else partition.start_offset
+            if first is None or partition.end_offset is None or partition.topic not in topic_ids:
                 continue
-            if first < one.end_offset and one.lag != 0:
-                place = _Place(topic_ids[one.topic], one.partition, first, is_committed_only(key))
+            if first < partition.end_offset and partition.lag != 0:
+                place = _Place(topic_ids[partition.topic], partition.partition, first, is_committed_only(key))
                 places[key] = place
-                ends[place] = one.end_offset
+                ends[place] = partition.end_offset
         # Where nothing waited, something does when the log has grown.
         self._known = {
             place: waiting
@@ -113,7 +113,7 @@ class OldestRecords:
             if place in ends and self._ends.get(place, ends[place]) == ends[place]
         }
         self._ends = {place: end for place, end in self._ends.items() if place in self._known}
-        self._looked_until = {place: one for place, one in self._looked_until.items() if place in ends}
+        self._looked_until = {place: offset for place, offset in self._looked_until.items() if place in ends}
         self._unreadable.clear()
         self._forget({place.of for place in ends})
         new = [place for place in ends if place not in self._known]

@@ -104,7 +104,9 @@ class Picture:
     def lag(self) -> int | None:
         if self.end is None or self.is_undecided:
             return self.progress.lag if self.progress else None
-        return sum(one.size for one in self.state.covering(self.start, self.end - 1) if not one.is_settled)
+        return sum(
+            range_.size for range_ in self.state.covering(self.start, self.end - 1) if not range_.is_settled
+        )
 
     def ranges(self) -> Iterator[StateRange]:
         """All ranges from the start to the end."""

@@ -38,7 +38,8 @@ class ProbableStarts:
     ) -> dict[str, list[PartitionProgress]]:
         """`members`: those of each group."""
         assigned = {
-            group: {place for one in some for place in one.assignment} for group, some in members.items()
+            group: {place for member in some for place in member.assignment}
+            for group, some in members.items()
         }
         wanted = {
             place: row
@@ -50,8 +51,8 @@ class ProbableStarts:
         self._looked_until = {place: end for place, end in self._looked_until.items() if place in wanted}
         unknown = [
             place
-            for place, one in wanted.items()
-            if place not in self._known and self._looked_until.get(place) != one.end_offset
+            for place, row in wanted.items()
+            if place not in self._known and self._looked_until.get(place) != row.end_offset
         ]
         await side_by_side(lambda place: self._look(place, wanted[place]), unknown)
         return {group: [self._filled_in(row) for row in rows] for group, rows in progress.items()}

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from kshare.admin.results import Member, PartitionProgress
+from kshare.admin.results import GroupDescription, Member, PartitionProgress
 from kshare.admin.window_limits import USUAL_LIMIT
+from kshare.errors import BrokerError
 from kshare.monitor.oldest import UNREAD, Waiting
 from kshare.monitor.snapshot import GroupReading, PartitionReading
 from kshare.monitor.troubles import stalled
@@ -75,6 +76,11 @@ def patience(waiting: int, limit: int | None) -> float:
     return LONG_WITH_MUCH_TO_DO_S if waiting > (limit or USUAL_LIMIT) else LONG_S
 
 
+def members_of(described: Mapping[str, GroupDescription | BrokerError]) -> dict[str, tuple[Member, ...]]:
+    """By group, without those that couldn't be described."""
+    return {name: group.members for name, group in described.items() if isinstance(group, GroupDescription)}
+
+
 class MembersSince:
     """Remembers from reading to reading. What was before the first one isn't known."""
 
@@ -90,8 +96,8 @@ class MembersSince:
         found = {
             (group, *place): self._since.get((group, *place), now)
             for group, some in members.items()
-            for one in some
-            for place in one.assignment
+            for member in some
+            for place in member.assignment
         }
         others = {place: since for place, since in self._since.items() if place[0] not in members}
         self._since = others | found
@@ -122,18 +128,18 @@ class StallWatch:
         self._members_since.look(members, now)
         said: dict[SharePartitionKey, str] = {}
         readings: dict[SharePartitionKey, PartitionReading] = {}
-        for where, one in found.items():
-            place, end, known = (one.topic, one.partition), one.end_offset or 0, waiting.get(where, UNREAD)
+        for where, progress in found.items():
+            place, known = (progress.topic, progress.partition), waiting.get(where, UNREAD)
             reading = PartitionReading(
                 where.group,
                 *place,
-                one.start_offset,
-                end,
-                one.lag,
+                progress.start_offset,
+                progress.end_offset or 0,
+                progress.lag,
                 None,
                 None,
                 known.since,
-                one,
+                progress,
                 has_records=known.has_records,
                 members_since=self._members_since.of(where.group, *place),
             )
@@ -141,7 +147,7 @@ class StallWatch:
             holders = [each for each in members.get(where.group, ()) if place in each.assignment]
             quiet = stalled_for(before, reading, now)
             if holders and quiet is not None and not is_pinned(before, reading):
-                said[where] = stalled(one, holders, quiet)
+                said[where] = stalled(progress, holders, quiet)
             readings[where] = reading
         self._before = readings
         return said

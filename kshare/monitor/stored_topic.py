@@ -18,7 +18,7 @@ from kshare.admin.groups import describe_share_group, describe_share_groups
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.offsets import share_group_offsets
 from kshare.admin.progress import progress
-from kshare.admin.results import GroupDescription, Member, PartitionOffset, PartitionProgress
+from kshare.admin.results import Member, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.admin.share_states import StateEntry, StateLog, home_of
 from kshare.admin.window_limits import WindowLimits
@@ -26,7 +26,7 @@ from kshare.errors import BrokerError
 from kshare.monitor.near_limits import near_limits, near_limits_line
 from kshare.monitor.oldest import OldestRecords
 from kshare.monitor.settings import SettingsReader
-from kshare.monitor.stalls import StallWatch
+from kshare.monitor.stalls import StallWatch, members_of
 from kshare.state.share_records import SharePartitionKey, SharePartitionState
 
 _OPENED_AGAIN_S = 5.0
@@ -114,7 +114,7 @@ class StoredTopic:
     async def members(self, found: Mapping[SharePartitionKey, PartitionProgress]) -> dict[str, GroupMembers]:
         """The members of groups that have a full in-flight window, as far as we are authorized to see them."""
         members: dict[str, GroupMembers] = {}
-        for group in {where.group for where, one in found.items() if one.is_window_full}:
+        for group in {where.group for where, row in found.items() if row.is_window_full}:
             try:
                 members[group] = (await describe_share_group(self._router, group)).members
             except BrokerError:
@@ -123,25 +123,23 @@ class StoredTopic:
 
     async def notes(self, found: Mapping[SharePartitionKey, PartitionProgress]) -> Notes:
         """As far as we may read it."""
-        ids = {one.topic: where.topic_id for where, one in found.items()}
+        ids = {row.topic: where.topic_id for where, row in found.items()}
         groups = sorted({where.group for where in found})
-        described = await describe_share_groups(self._router, groups)
+        members = members_of(await describe_share_groups(self._router, groups))
         settings = await self._settings.groups.of(groups)
         retention = await self._settings.retention_s.of(ids)
         waiting = await self._oldest.read(found, ids, lambda where: settings[where.group].is_committed_only)
         shares: dict[str, float] = {}
-        for where, one in found.items():
+        for where, row in found.items():
             known = waiting.get(where)
-            written, kept_s = None if known is None else known.since, retention.get(one.topic)
+            written, kept_s = None if known is None else known.since, retention.get(row.topic)
             if written is not None and kept_s:
                 shares[where.group] = max(shares.get(where.group, 0.0), (time.time() - written) / kept_s)
 
         def reasons(group: str) -> list[str]:
-            known = described[group]
-            members = len(known.members) if isinstance(known, GroupDescription) else None
-            return [*near_limits(members, settings[group].most_members, shares.get(group))]
+            count = len(members[group]) if group in members else None
+            return [*near_limits(count, settings[group].most_members, shares.get(group))]
 
-        members = {name: one.members for name, one in described.items() if isinstance(one, GroupDescription)}
         return Notes(
             near_limits_line((group, reasons(group)) for group in groups),
             self._stalls.look(found, members, waiting, time.time()),

@@ -21,12 +21,12 @@ def troubles(
     group: str, found: Iterable[PartitionProgress], members: Sequence[Member], now: float
 ) -> Iterator[str]:
     """One line for each problem, for below a table. Without members, nobody holds records of a full window."""
-    for one in found:
-        holders = [each for each in members if (one.topic, one.partition) in each.assignment]
-        if holders and one.is_window_full:
-            yield pinned(group, one, holders, now)
-        if one.removed:
-            yield removed(one)
+    for partition in found:
+        holders = [each for each in members if (partition.topic, partition.partition) in each.assignment]
+        if holders and partition.is_window_full:
+            yield pinned(group, partition, holders, now)
+        if partition.removed:
+            yield removed(partition)
 
 
 def pinned(group: str, one: PartitionProgress, holders: Sequence[Member], now: float) -> str:
@@ -151,7 +151,7 @@ def not_settling(holders: Sequence[Member], waiting: int, limit: int | None) -> 
 
 def unknown_lags(found: Iterable[PartitionProgress]) -> str | None:
     """One sentence about all partitions of a group whose lag is unknown because nothing was settled yet."""
-    unknown = [(one, reason) for one in found if (reason := lag_unknown(one)) is not None]
+    unknown = [(partition, reason) for partition in found if (reason := lag_unknown(partition)) is not None]
     if not unknown:
         return None
     (first, reason), *others = unknown

@@ -27,8 +27,8 @@ from kshare.protocol.messages import (
 from kshare.protocol.spec import Spec, specs_of, struct_named
 
 _WITH_ADDRESSES: dict[int, type[Message]] = {
-    one.API_KEY: one
-    for one in (
+    message.API_KEY: message
+    for message in (
         DescribeClusterResponse,
         FetchResponse,
         FindCoordinatorResponse,

@@ -45,7 +45,7 @@ def _ending_without_addresses(version: int) -> bytes:
         return b""  # an element ends with the contents of its tags
     without: bytes = cls().encode(version)
     with_one: bytes = cls(**{fields[0].attribute: [element()]}).encode(version)
-    start = next(i for i, (one, other) in enumerate(zip(without, with_one, strict=False)) if one != other)
+    start = next(i for i, (byte, other) in enumerate(zip(without, with_one, strict=False)) if byte != other)
     return without[start:]
 
 

@@ -64,9 +64,9 @@ class SocketLoop:
             self._selector.unregister(connected)
 
     def forget(self, *connected: socket.socket) -> None:
-        for one in connected:
-            if self._interests.pop(one, 0):
-                self._selector.unregister(one)
+        for source in connected:
+            if self._interests.pop(source, 0):
+                self._selector.unregister(source)
 
     def receive(self, source: socket.socket) -> memoryview:
         """Receives bytes that are to be forwarded now and inspected later."""

@@ -85,4 +85,4 @@ def _hex(data: bytes) -> str:
 
 
 def _letters(data: bytes) -> str:
-    return "".join(chr(one) if 32 <= one < 127 else "." for one in data)
+    return "".join(chr(byte) if 32 <= byte < 127 else "." for byte in data)

@@ -105,7 +105,7 @@ class DecodingProcess:
 class _Process:
     def __init__(self) -> None:
         self._started = subprocess.Popen(
-            [sys.executable, "-c", CHILD, json.dumps([one for one in sys.path if isinstance(one, str)])],
+            [sys.executable, "-c", CHILD, json.dumps([path for path in sys.path if isinstance(path, str)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -33,7 +33,7 @@ async def find_group(console: Console, name: str) -> tuple[GroupReading, list[Ro
     if view.problem is not None:
         raise HTTPException(503, f"{lost}, and the cluster can't be read now: {view.problem}")
     if not name or await _is_missing(console, name, lost):
-        raise HTTPException(404, no_group(name, [one.group for one in view.snapshot.groups]))
+        raise HTTPException(404, no_group(name, [group.group for group in view.snapshot.groups]))
     raise HTTPException(503, f"{lost}, but it exists: the next reading will have it. Load this page again")
 
 

@@ -157,11 +157,11 @@ class Jobs:
         self, user: str, action: str, topic: str, tracker: str, what: str, work: Work, **details: Any
     ) -> Job:
         """Raises OSError, before anything is done, if the audit log can't be written."""
-        running = [one for one in self._jobs.values() if one.state is JobState.RUNNING]
-        for one in running:
-            if (one.topic, one.tracker) == (topic, tracker):
+        running = [job for job in self._jobs.values() if job.state is JobState.RUNNING]
+        for job in running:
+            if (job.topic, job.tracker) == (topic, tracker):
                 raise HTTPException(
-                    409, f"job {one.id} is still at the dead letters of {topic}: let it end first"
+                    409, f"job {job.id} is still at the dead letters of {topic}: let it end first"
                 )
         if self._tasks is None or len(running) >= MOST_RUNNING:
             raise HTTPException(503, f"{len(running)} jobs are running: let one of them end first")

@@ -55,13 +55,13 @@ class KeptInputs:
 
     def drop_old(self) -> None:
         now = self._clock()
-        total = sum(one.size for one in self._kept.values())
-        for key, one in list(self._kept.items()):
+        total = sum(kept.size for kept in self._kept.values())
+        for key, kept in list(self._kept.items()):
             is_too_much = len(self._kept) > 1 and (len(self._kept) > self._most or total > self._most_bytes)
-            if one.until > now and not is_too_much:
+            if kept.until > now and not is_too_much:
                 return
             del self._kept[key]
-            total -= one.size
+            total -= kept.size
 
     @asynccontextmanager
     async def dropping(self) -> AsyncIterator[None]:

@@ -56,7 +56,7 @@ class KnownProcess:
     @property
     def longest_s(self) -> float | None:
         """How long its longest run has been going on."""
-        return max((run.seconds for one in self.handlers or () for run in one.runs), default=None)
+        return max((run.seconds for handler in self.handlers or () for run in handler.runs), default=None)
 
 
 @dataclass(frozen=True, slots=True)

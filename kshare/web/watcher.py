@@ -158,9 +158,9 @@ class Watcher:
         await self._has_read.wait()
         snapshot = self.view.snapshot
         names = [
-            one.group
-            for one in (snapshot.groups if snapshot else ())
-            if not one.settings.dead_letter_topic and not is_tracking(one.group)
+            group.group
+            for group in (snapshot.groups if snapshot else ())
+            if not group.settings.dead_letter_topic and not is_tracking(group.group)
         ]
         with suppress(KshareError):
             async with Pool(self._settings) as pool:

@@ -14,9 +14,9 @@ from tests.cli.running import Done, Kshare
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Kshare:
     def call(*arguments: str) -> Done:
-        before = [signal.getsignal(one) for one in STOP_SIGNALS]
+        before = [signal.getsignal(number) for number in STOP_SIGNALS]
         code = run_app(list(arguments))
-        after = [signal.getsignal(one) for one in STOP_SIGNALS]
+        after = [signal.getsignal(number) for number in STOP_SIGNALS]
         assert after == before, "processes that this one starts would inherit that"
         return Done(code, *capsys.readouterr())
 

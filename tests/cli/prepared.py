@@ -29,7 +29,7 @@ from typing import Any
 
 _ROOT = Path(__file__).parents[2]
 _KAFKA_PYTHONS = [f"ignore:{name}_text is deprecated:DeprecationWarning" for name in ("open", "read")]
-PYTHON = [sys.executable, "-W", "error", *(word for one in _KAFKA_PYTHONS for word in ("-W", one))]
+PYTHON = [sys.executable, "-W", "error", *(word for python in _KAFKA_PYTHONS for word in ("-W", python))]
 """An interpreter that turns warnings into errors, as the tests do."""
 _HEADER_SIZE = 4
 

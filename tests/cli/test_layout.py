@@ -14,17 +14,19 @@ from tests.cli.running import ROOT
 
 CLI = Path(kshare.cli.__file__).parent
 SHARED = {"cluster", "terminal"}
-COMMANDS = {one.name for one in app.registered_commands} | {group.name for group in app.registered_groups}
+COMMANDS = {command.name for command in app.registered_commands} | {
+    group.name for group in app.registered_groups
+}
 
 
 def folders(parent: Path) -> set[str]:
-    return {one.parent.name for one in parent.glob("*/__init__.py")}
+    return {path.parent.name for path in parent.glob("*/__init__.py")}
 
 
 def test_each_command_has_a_directory() -> None:
     assert folders(CLI) == COMMANDS | SHARED
-    assert {one.parent.name for one in CLI.glob("*/options.py")} == COMMANDS | {"cluster"}
-    assert {one.name for one in CLI.glob("*.py")} == {"__init__.py", "__main__.py", "app.py"}
+    assert {path.parent.name for path in CLI.glob("*/options.py")} == COMMANDS | {"cluster"}
+    assert {path.name for path in CLI.glob("*.py")} == {"__init__.py", "__main__.py", "app.py"}
 
 
 def options_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:

@@ -163,7 +163,7 @@ log in themselves."""
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one not in ("consume", *LASTING)])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in ("consume", *LASTING)])
 def test_command_works_with_the_right_options(run: Kshare, door: Door, command: str) -> None:
     words = [*COMMANDS[command], *(["--json"] if command in JSON else [])]
     done = run(*words, "--command-config", door.file())
@@ -184,9 +184,9 @@ def test_consume_works_with_the_right_options(door: Door) -> None:
 @pytest.mark.parametrize(
     ("command", "mistake"),
     [
-        (one, mistake)
-        for one, mistake in product(COMMANDS, MISTAKES)
-        if one not in LASTING or mistake in REFUSALS
+        (command, mistake)
+        for command, mistake in product(COMMANDS, MISTAKES)
+        if command not in LASTING or mistake in REFUSALS
     ],
 )
 def test_mistakes_are_reported_on_one_line(

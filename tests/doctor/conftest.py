@@ -26,6 +26,6 @@ def check(kshare_broker: Broker) -> RunCheck:
         async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
             info = ClusterInfo(pool, Router(pool, 10), groups)
             await info.discover()
-            return [one async for one in check(info)]
+            return [finding async for finding in check(info)]
 
     return lambda check, *groups: anyio.run(run, check, groups)

@@ -84,7 +84,7 @@ async def test_what_is_missing_is_a_problem(
 ) -> None:
     empty(broker, api, rows)
     found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP,))
-    problems = [one for one in found if one.level is CheckLevel.PROBLEM]
+    problems = [finding for finding in found if finding.level is CheckLevel.PROBLEM]
     assert any(problem.check == check and missing in problem.text for problem in problems), found
 
 
@@ -190,12 +190,12 @@ async def test_what_gets_no_response_is_a_problem_and_not_asked_again(
 ) -> None:
     asked = silent(broker, api)
     found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP, "packers"))
-    (said,) = [one for one in found if one.level is CheckLevel.PROBLEM]
+    (said,) = [finding for finding in found if finding.level is CheckLevel.PROBLEM]
     assert (said.check, len(asked)) == (first, 1)
     assert said.text == f"not checked: {broker.bootstrap} didn't respond to {api.NAME} within 0.5 s"
-    unchecked = {one.text for one in found if one.level is CheckLevel.UNKNOWN}
+    unchecked = {finding.text for finding in found if finding.level is CheckLevel.UNKNOWN}
     assert unchecked <= {f"not checked, for the same reason as {first}"}
-    assert not any(one.check == f"group {GROUP}" and "members" in one.text for one in found)
+    assert not any(finding.check == f"group {GROUP}" and "members" in finding.text for finding in found)
 
 
 @pytest.mark.lengthy
@@ -224,11 +224,12 @@ async def test_a_broker_that_does_not_respond_is_a_problem_also_if_another_does(
         silent_broker, other = broker.bootstrap.split(",")
         for bootstrap in (silent_broker, other):  # which one is asked first depends on it
             found = await all_of(NetSettings.parse(bootstrap))
-            assert [one.level for one in found if one.check == "clock"] == [CheckLevel.OK]
-            said = [one.text for one in found if one.level is CheckLevel.PROBLEM]
+            assert [finding.level for finding in found if finding.check == "clock"] == [CheckLevel.OK]
+            said = [finding.text for finding in found if finding.level is CheckLevel.PROBLEM]
             assert len(said) == len(asked)
             assert all(
-                f"{silent_broker} didn't respond to DescribeQuorumRequest within" in one for one in said
+                f"{silent_broker} didn't respond to DescribeQuorumRequest within" in finding
+                for finding in said
             )
             asked.clear()
 
@@ -260,5 +261,9 @@ async def test_limits_get_shorter_with_each_operation_in_vain(
 async def test_no_bootstrap_address_can_be_reached(free_tcp_port_factory: Callable[[], int]) -> None:
     """Each alone is a warning."""
     servers = ",".join(f"127.0.0.1:{free_tcp_port_factory()}" for _ in range(2))
-    found = [one for one in await all_of(NetSettings.parse(servers)) if one.check == "bootstrap"]
-    assert [one.level for one in found] == [CheckLevel.WARNING, CheckLevel.WARNING, CheckLevel.PROBLEM]
+    found = [finding for finding in await all_of(NetSettings.parse(servers)) if finding.check == "bootstrap"]
+    assert [finding.level for finding in found] == [
+        CheckLevel.WARNING,
+        CheckLevel.WARNING,
+        CheckLevel.PROBLEM,
+    ]

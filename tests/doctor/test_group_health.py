@@ -42,6 +42,6 @@ async def test_a_stall(
     async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
         info = ClusterInfo(pool, Router(pool, 10), ("g",))
         await info.discover()
-        (found,) = [one async for one in group_health(info)]
+        (found,) = [finding async for finding in group_health(info)]
     assert (found.level, found.place) == (level, "orders[0]")
     assert f"nothing was settled or released for at least {quiet_s} s" in found.text

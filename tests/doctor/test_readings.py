@@ -63,7 +63,7 @@ def stalls(broker: Broker, members_since: MembersSince | None = None) -> list[fl
         for group in found.now.groups
         for partition in group.partitions
     )
-    return [one for one in quiet if one is not None]
+    return [place for place in quiet if place is not None]
 
 
 @pytest.mark.lengthy

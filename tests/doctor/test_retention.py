@@ -67,7 +67,7 @@ def test_old_records(
     settle(broker)
     broker.set_topic_config("orders", {"retention.ms": str(int(retention_s * 1000))})
     found = check(retention, GROUP)
-    assert [one.level for one in found] == ([level] if level else [])
+    assert [finding.level for finding in found] == ([level] if level else [])
     if found:
         assert (
             "orders[0]: the first of 9 unsettled records, offset 1, is 17 min old, and the topic keeps"

@@ -24,7 +24,7 @@ def written(name: str, *, has_partitions: bool = True) -> str:
 
 def read(text: str) -> dict[str, list[dict[str, str]]]:
     return {
-        sample.name: [one.labels for one in family.samples]
+        sample.name: [each.labels for each in family.samples]
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
@@ -35,7 +35,10 @@ def test_any_name_of_a_group_is_read_as_it_is(name: str) -> None:
     found = read(written(name))
     assert found["kshare_group_lag_records"] == [{"group": name}]
     assert found["kshare_partition_lag_records"] == [{"group": name, "topic": "orders", "partition": "0"}]
-    assert [one["reason"] for one in found["kshare_group_archived_total"]] == ["rejected", "delivery limit"]
+    assert [sample["reason"] for sample in found["kshare_group_archived_total"]] == [
+        "rejected",
+        "delivery limit",
+    ]
 
 
 def test_names_types_and_values() -> None:

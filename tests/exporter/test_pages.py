@@ -65,7 +65,7 @@ async def test_json_of_a_group(broker: Broker, anyio_backend: str) -> None:
         assert (form["dead_letter_topic"], form["dead_letters"]) == ("dlq.orders", 2)
         status, body = await get(exporter.port, "/groups")
         assert status == 200
-        assert [one["group"] for one in json.loads(body)["groups"]] == [NAME]
+        assert [group["group"] for group in json.loads(body)["groups"]] == [NAME]
 
 
 @pytest.mark.lengthy
@@ -174,7 +174,7 @@ async def test_groups_that_track_dead_letters_are_marked(broker: Broker, anyio_b
         await exporter.until(lambda found: "kshare_group_lag_records" in found)
         status, body = await get(exporter.port, "/groups")
         assert status == 200
-        marked = {one["group"]: one["tracks_dead_letters"] for one in json.loads(body)["groups"]}
+        marked = {group["group"]: group["tracks_dead_letters"] for group in json.loads(body)["groups"]}
         assert marked == {NAME: False, "kshare-dlq-dlq.orders": True}
 
 

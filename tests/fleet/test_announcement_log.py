@@ -46,7 +46,7 @@ def announce(broker: Broker, host: str) -> Announcement:
 
 
 def hosts(log: AnnouncementLog) -> list[str]:
-    return sorted(one.announcement.url.host for one in log.known())
+    return sorted(process.announcement.url.host for process in log.known())
 
 
 async def test_what_is_there_and_what_is_added(kshare_broker: Broker, anyio_backend: str) -> None:

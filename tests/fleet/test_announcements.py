@@ -32,7 +32,7 @@ def take(found: Announcements, one: Announcement, at: float = NOW) -> None:
 
 
 def ids(found: Announcements, now: float = NOW) -> list[str]:
-    return [one.announcement.identity.id for one in found.known(now)]
+    return [process.announcement.identity.id for process in found.known(now)]
 
 
 def test_what_a_worker_announces_is_read_as_it_was() -> None:
@@ -44,7 +44,7 @@ def test_the_latest_record_of_each_counts() -> None:
     take(found, announcement("b", "shop-2", started_at=2.0), NOW - 100)
     take(found, announcement("a"), NOW - 50)
     take(found, announcement("b", "shop-2", started_at=2.0), NOW - 20)
-    assert [(one.announcement.identity.id, one.at) for one in found.known(NOW)] == [
+    assert [(process.announcement.identity.id, process.at) for process in found.known(NOW)] == [
         ("a", NOW - 50),
         ("b", NOW - 20),
     ]

@@ -158,7 +158,8 @@ async def test_a_host_that_is_not_allowed_is_not_connected_to(anyio_backend: str
 async def test_the_next_address_is_tried(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def addresses(host: str, port: int, **_: object) -> list[object]:
         return [
-            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port)) for one in ("127.0.0.2", "127.0.0.1")
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))
+            for address in ("127.0.0.2", "127.0.0.1")
         ]
 
     async with serving(json_response()) as url:
@@ -190,9 +191,9 @@ async def test_tls_with_a_server_that_has_none(anyio_backend: str) -> None:
 async def test_all_are_asked_at_the_same_time(anyio_backend: str) -> None:
     """One that stalls costs the others nothing."""
     async with serving(stall) as stalled, serving(json_response()) as fine, serving(b"") as closed:
-        told = await ask_all([(one, None) for one in (stalled, fine, closed)], limit_s=0.5)
+        told = await ask_all([(server, None) for server in (stalled, fine, closed)], limit_s=0.5)
     assert isinstance(told[fine], ProcessStatus)
-    assert [getattr(told[one], "why", None) for one in (stalled, closed)] == [Why.TIMED_OUT, Why.CLOSED]
+    assert [getattr(told[server], "why", None) for server in (stalled, closed)] == [Why.TIMED_OUT, Why.CLOSED]
 
 
 async def test_all_together_may_say_only_so_much(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,8 +206,8 @@ async def test_all_together_may_say_only_so_much(anyio_backend: str, monkeypatch
     ):
         told = await ask_all([(url, None) for url in (large, other, small)], LONG_S)
     assert isinstance(told[small], ProcessStatus)
-    refused = [one for one in told.values() if isinstance(one, NoStatus)]
-    assert [one.why for one in refused] == [Why.TOO_LARGE]
+    refused = [answer for answer in told.values() if isinstance(answer, NoStatus)]
+    assert [answer.why for answer in refused] == [Why.TOO_LARGE]
     assert "those of all processes together are too large" in refused[0].text
 
 

@@ -64,7 +64,7 @@ async def test_slow_names_do_not_hold_up_others(anyio_backend: str, slow: SlowNa
         given = StatusUrl("http", "localhost", url.port)
         told = await ask_all([*urls, (given, None)], limit_s=1.0)
     assert isinstance(told[given], ProcessStatus)
-    assert {one.why for one in told.values() if isinstance(one, NoStatus)} == {Why.TIMED_OUT}
+    assert {answer.why for answer in told.values() if isinstance(answer, NoStatus)} == {Why.TIMED_OUT}
     with anyio.fail_after(5):
         await anyio.getaddrinfo("localhost", 80)
     assert slow.most == 5, "lookups that were given up count until they end"

@@ -47,7 +47,7 @@ def test_fields() -> None:
     )
     assert (table.text("t"), table.whole("w"), table.number("n"), table.number("w")) == ("x", 3, 1.5, 3.0)
     assert (table.choice("c", Color), table.texts("l", 1)) == (Color.RED, ("a",))
-    assert [one.whole("w") for one in table.tables("o", 1)] == [4]
+    assert [inner.whole("w") for inner in table.tables("o", 1)] == [4]
 
 
 @pytest.mark.parametrize(

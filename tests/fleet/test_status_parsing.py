@@ -88,13 +88,13 @@ def test_each_field_is_needed() -> None:
     def without_each(value: Any) -> Any:
         """All copies of the JSON with one field less."""
         if isinstance(value, list):
-            for number, one in enumerate(value):
-                for changed in without_each(one):
+            for number, item in enumerate(value):
+                for changed in without_each(item):
                     yield [*value[:number], changed, *value[number + 1 :]]
         elif isinstance(value, dict):
-            for name, one in value.items():
+            for name, item in value.items():
                 yield {other: kept for other, kept in value.items() if other != name}
-                for changed in without_each(one):
+                for changed in without_each(item):
                     yield value | {name: changed}
 
     pages = list(without_each(a_page()))

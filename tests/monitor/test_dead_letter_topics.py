@@ -55,7 +55,7 @@ async def test_a_reading_finds_what_is_wrong_with_a_groups_dead_letter_topic(
         kshare_broker.call(partial(kshare_broker.state.configs.replace, Resource.GROUP, group, chosen))
     async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
         found = await Collector(Router(pool, 10)).read()
-    assert {one.group: one.dead_letter_flaw for one in found.groups} == {
+    assert {group.group: group.dead_letter_flaw for group in found.groups} == {
         "fine": None,
         "shut": DeadLetterFlaw.SHUT,
         "missing": DeadLetterFlaw.MISSING,

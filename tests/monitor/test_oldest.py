@@ -85,6 +85,6 @@ async def test_batches_that_become_much_do_not_starve_the_others(
                 starts = {(name, number): offset for number in range(partitions)}
                 await admin.alter_share_group_offsets(name, starts)
             attacked, healthy = (await collector.read()).groups
-            assert [one.oldest is not None for one in healthy.partitions] == [True, True]
-            read |= {one.partition for one in attacked.partitions if one.oldest is not None}
+            assert [partition.oldest is not None for partition in healthy.partitions] == [True, True]
+            read |= {partition.partition for partition in attacked.partitions if partition.oldest is not None}
     assert read == set(range(count))

@@ -38,7 +38,9 @@ HERE = ("127.0.0.1", 19093)
 def passed_on(
     stream: bytes, asked: list[RequestHead], sizes: list[int], here: tuple[str, int] = HERE
 ) -> bytes:
-    responses = ResponseStream({one.correlation_id: one for one in asked}, lambda host, port: here)
+    responses = ResponseStream(
+        {request.correlation_id: request for request in asked}, lambda host, port: here
+    )
     out = bytearray()
     at = turn = 0
     while at < len(stream):

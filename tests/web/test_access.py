@@ -271,7 +271,7 @@ def test_passwords_that_the_network_could_read_are_warned_of(
     users.chmod(0o600)
     Access(WebConfig({"bootstrap.servers": "localhost:9092"}, host=host, users=users))
     said = [record.getMessage() for record in caplog.records]
-    assert [one.partition(":")[0] for one in said] == [
+    assert [text.partition(":")[0] for text in said] == [
         f"passwords are sent to {host} without encryption"
     ] * is_warned
 

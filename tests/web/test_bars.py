@@ -31,7 +31,7 @@ def bar_of(one: Picture) -> SvgBar | None:
 def test_bars_of_a_page_have_one_scale() -> None:
     pictures = [picture(end=1_000), picture(end=10), picture(start=10)]
     scale = scale_of(pictures)
-    bars = [scaled_bar_of(one, scale) for one in pictures]
+    bars = [scaled_bar_of(picture, scale) for picture in pictures]
     assert (scale.per_sign, scale.signs, scale.offsets) == (3, 334, 1_002)
     assert [bar and (bar.width, bar.paths[0][1]) for bar in bars] == [
         (334, "M0 0h334v1h-334z"),

@@ -168,13 +168,13 @@ def test_which_connection_is_closed() -> None:
         _Connection("a", 8),
     ]
     limits = connections.ConnectionLimits(len(last_to_first), has_logins=True)
-    for one in last_to_first:
-        limits.add(one)  # type: ignore[arg-type]
-    for one in reversed(last_to_first):
+    for connection in last_to_first:
+        limits.add(connection)  # type: ignore[arg-type]
+    for connection in reversed(last_to_first):
         added = _Connection("b", 10, has_user=True, waits=False)
         limits.add(added)  # type: ignore[arg-type]
-        assert one.is_closed
-        limits.discard(one)  # type: ignore[arg-type]
+        assert connection.is_closed
+        limits.discard(connection)  # type: ignore[arg-type]
     assert not added.is_closed
 
 

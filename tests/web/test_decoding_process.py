@@ -102,7 +102,7 @@ def test_a_console_that_stops_ends_the_process_and_responses(
         response = visitor.getresponse()
         assert response.status == 200
         assert b"the console is being stopped" in response.read()
-        assert [one.poll() is None for one in started] == [False]
+        assert [process.poll() is None for process in started] == [False]
     logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
     assert not [line for line in caplog.records if line.name.startswith("uvicorn")], caplog.text
     visitor.close()

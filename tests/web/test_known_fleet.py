@@ -113,7 +113,7 @@ def test_a_claimed_id_hides_no_other_process(id_: str) -> None:
 def test_the_longest_runs_of_all_handlers_come_first() -> None:
     fleet = known(told(handlers=[a_handler(1, seconds=2), a_handler(2, seconds=7), a_handler(3)]))
     (process,) = fleet.processes
-    assert [one.run.offset for one in runs_of(process)] == [2, 1, 3]
+    assert [run.run.offset for run in runs_of(process)] == [2, 1, 3]
     assert process.run_count == 12
 
 

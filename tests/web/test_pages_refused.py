@@ -45,7 +45,7 @@ def refusing(error: ErrorCode) -> Callable[[Any], None]:
     def rows(response: Any) -> list[Any]:
         for name in ("groups", "coordinators", "results"):
             if hasattr(response, name):
-                return [one for one in getattr(response, name) if _is_of_group(one)]
+                return [value for value in getattr(response, name) if _is_of_group(value)]
         topics = getattr(response, "topics", None) or getattr(response, "responses", [])
         return [
             row for topic in topics for row in ([topic] if hasattr(topic, "error_code") else topic.partitions)

@@ -33,7 +33,7 @@ def test_an_absent_cluster_is_said_and_noticed_when_it_comes(free_tcp_port: int)
         view = eventually(lambda: seen(watching), lambda view: view.problem is not None)
         assert view.snapshot is None
         assert str(free_tcp_port) in str(view.problem)
-    assert not [one for one in threading.enumerate() if one.name == "kshare web watcher"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "kshare web watcher"]
 
 
 @pytest.mark.lengthy

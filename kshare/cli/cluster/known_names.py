@@ -87,9 +87,9 @@ async def group_explained(
         listed = await list_all()
     except KshareError:
         return error
-    if any(one.group == name for one in listed):
+    if any(group.group == name for group in listed):
         return error  # it isn't a share group
-    return Failure(no_group(name, [one.group for one in listed if one.type.lower() == "share"]))
+    return Failure(no_group(name, [group.group for group in listed if group.type.lower() == "share"]))
 
 
 async def explaining(router: Router, names: Iterable[str], work: Awaitable[T]) -> T:

@@ -66,7 +66,7 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
             f"may hold {held} (kshare groups describe {quoted} --members), or locks of stopped members haven't expired"
             f"{''.join(f'; {text}' for text in lost)}"
         )
-    reset = {one.name: one.value for one in await configs.group_config(router, group)}.get(_RESET)
+    reset = {entry.name: entry.value for entry in await configs.group_config(router, group)}.get(_RESET)
     begins = (
         f"It started with {_RESET}={reset}" if reset not in (None, "latest") else "A new group starts there"
     )

@@ -164,21 +164,19 @@ def _show_guesses(screen: Screen, guesses: list[Ranked], options: DecodeOptions)
     if options.view == "json":
         rows = [
             {
-                "kind": one.guess.kind,
-                "message": one.guess.name,
-                "version": one.guess.version,
-                "isWhole": one.is_whole,
-                "score": round(one.score, 2),
+                "kind": ranked.guess.kind,
+                "message": ranked.guess.name,
+                "version": ranked.guess.version,
+                "isWhole": ranked.is_whole,
+                "score": round(ranked.score, 2),
             }
-            for one in shown
+            for ranked in shown
         ]
         screen.text(json.dumps(rows, indent=2) + "\n")
         return
-    for one in shown:
-        end = "" if one.is_whole else "  breaks"
-        screen.line(
-            (f"{one.score:6.1f}  ", FAINT), (str(one.guess), NAME), (f"  {one.guess.kind}{end}", FAINT)
-        )
+    for ranked in shown:
+        guess, end = ranked.guess, "" if ranked.is_whole else "  breaks"
+        screen.line((f"{ranked.score:6.1f}  ", FAINT), (str(guess), NAME), (f"  {guess.kind}{end}", FAINT))
 
 
 def _and_more(problems: int) -> str:

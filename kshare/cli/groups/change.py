@@ -71,7 +71,7 @@ async def _require_topics_read(admin: AdminClient, group: str) -> None:
     """Raises Failure if the group has read none, so that they have to be named."""
     if await admin.share_group_offsets(group):
         return
-    names = [one.group for one in await admin.list_groups()]
+    names = [listed.group for listed in await admin.list_groups()]
     if group not in names:
         raise Failure(
             f"{no_group(group, names)}; to set offsets before its first consumer joins, add --topic"

@@ -49,7 +49,7 @@ def list_(
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
-    states = [_state(one) for one in state or []]
+    states = [_state(name) for name in state or []]
     view.show_list(Cluster(server, properties), states, every_type, is_json)
 
 

@@ -37,7 +37,7 @@ def show_groups(
         found = [(group, offsets, staged[group.group]) for group, offsets, _ in found]
     screen = Screen()
     if is_json:
-        show_json(screen, [_as_json(*one, parts) for one in found])
+        show_json(screen, [_as_json(*group, parts) for group in found])
     elif not found:
         screen.line(("no visible share groups", ""))
     else:
@@ -66,9 +66,9 @@ async def _staged(router: Router, groups: Sequence[str]) -> dict[str, Staged]:
 
     staged: dict[str, Staged] = {group: {} for group in groups}
     found, unreadable = await all_journals(router)
-    for one in found:
-        if one.ranges and one.contents.group in staged:
-            staged[one.contents.group][one.place] = sum(map(len, one.ranges))
+    for journal in found:
+        if journal.ranges and journal.contents.group in staged:
+            staged[journal.contents.group][journal.place] = sum(map(len, journal.ranges))
     for topic in unreadable:
         for group in groups:
             if is_usual_topic(topic, group):
@@ -77,7 +77,7 @@ async def _staged(router: Router, groups: Sequence[str]) -> dict[str, Staged]:
 
 
 async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> GroupParts:
-    chosen = names or [one.group for one in await admin.list_groups()]
+    chosen = names or [listed.group for listed in await admin.list_groups()]
     found: GroupParts = []
     for name in dict.fromkeys(chosen):
         try:
@@ -92,15 +92,15 @@ def _show_state(screen: Screen, found: GroupParts, verbose: bool) -> None:
     heads = ["GROUP", "STATE", "COORDINATOR", "EPOCH", "ASSIGNMENT", "ASSIGNOR", "MEMBERS"]
     rows = [
         (
-            one.group,
-            one.state,
-            f"{one.coordinator_address} ({one.coordinator})" if verbose else one.coordinator,
-            one.epoch,
-            one.assignment_epoch,
-            one.assignor,
-            len(one.members),
+            group.group,
+            group.state,
+            f"{group.coordinator_address} ({group.coordinator})" if verbose else group.coordinator,
+            group.epoch,
+            group.assignment_epoch,
+            group.assignor,
+            len(group.members),
         )
-        for one, _, _ in found
+        for group, _, _ in found
     ]
     show(screen, heads, rows, ["COORDINATOR", "EPOCH", "ASSIGNMENT", "MEMBERS"])
 

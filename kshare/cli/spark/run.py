@@ -63,14 +63,15 @@ def inspect(cluster: Cluster, topics: Sequence[str], folder: Path | None, is_jso
         show_json(screen, [*map(_form, found), *errors])
     else:
         if found:
-            show(screen, _HEADS, [row for one in found for row in _rows(one)], ["PARTITION", "STAGED"])
+            rows = [row for journal in found for row in _rows(journal)]
+            show(screen, _HEADS, rows, ["PARTITION", "STAGED"])
         elif not unreadable:
             screen.line(("there are no journals", ""))
         for place, error in unreadable:
             screen.paragraph((f"{place}  ", "bold"), f"can't be read: {error}", 2)
-        for one in found:
-            if one.damage:
-                screen.paragraph((f"{one.place}  ", "bold"), f"is damaged at {one.damage}", 2)
+        for journal in found:
+            if journal.damage:
+                screen.paragraph((f"{journal.place}  ", "bold"), f"is damaged at {journal.damage}", 2)
     screen.done()
 
 
@@ -110,16 +111,11 @@ def write_back(
 
 def _rows(found: FoundJournal) -> list[tuple[Any, ...]]:
     """One for each partition with staged records, or one without."""
-    of = (
-        found.place,
-        found.contents.group,
-        "running" if found.is_running else "not running",
-    )
+    of = (found.place, found.contents.group, "running" if found.is_running else "not running")
     age = None if found.since_ms is None else f"{max(0, int(time.time() - found.since_ms / 1000)):,} s"
     staged = sorted(staged_by_partition(found.ranges).items())
-    return [(*of, topic, number, count, age) for (topic, number), count in staged] or [
-        (*of, None, None, 0, None)
-    ]
+    rows = [(*of, topic, number, count, age) for (topic, number), count in staged]
+    return rows or [(*of, None, None, 0, None)]
 
 
 def _form(found: FoundJournal) -> dict[str, Any]:

@@ -60,9 +60,9 @@ class CheckReport:
         """Raises Failure if there is a problem, so that scripts can check the exit code."""
         self.count_others()
         if self._is_json:
-            show_json(self._screen, [asdict(one) for one in self._found])
+            show_json(self._screen, [asdict(result) for result in self._found])
         self._screen.done()
-        problems = sum(one.level is CheckLevel.PROBLEM for one in self._found)
+        problems = sum(result.level is CheckLevel.PROBLEM for result in self._found)
         if problems:
             raise Failure("1 problem was found" if problems == 1 else f"{problems} problems were found")
 

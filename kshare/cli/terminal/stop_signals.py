@@ -70,11 +70,11 @@ def stop_signals() -> Iterator[StopSignals]:
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return
-    before: dict[int, Any] = {one: signal.signal(one, signals.handle) for one in _STOP_SIGNALS}
+    before: dict[int, Any] = {number: signal.signal(number, signals.handle) for number in _STOP_SIGNALS}
     try:
         yield signals
     finally:
         is_ending = _is_process_of_command and signals.first is not None
-        for one, earlier in before.items():
+        for number, earlier in before.items():
             # Not with a handler: when Python ends, it lets those signals end it.
-            signal.signal(one, signal.SIG_IGN if is_ending else earlier)
+            signal.signal(number, signal.SIG_IGN if is_ending else earlier)

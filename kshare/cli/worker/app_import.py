@@ -28,7 +28,7 @@ def import_worker(place: str) -> Worker:
         raise Failure(f"{place}: write a module, not a file: {'.'.join(parts)}{colon}{name}")
     module = _import(module_name)
     if not colon:
-        name = next((one for one in _USUAL_NAMES if _has(module, one)), "")
+        name = next((usual for usual in _USUAL_NAMES if _has(module, usual)), "")
         if not name:
             raise Failure(
                 f"{module_name} has no worker or app: write {module_name}:NAME{_workers_in(module)}"
@@ -107,7 +107,7 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{_shown(error.filename or '?')}, line {error.lineno}: {error.msg}"
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     if not frames:
         return what
     last = frames[-1]
@@ -116,18 +116,18 @@ def describe_error(error: BaseException) -> str:
 
 
 def is_in_users_code(error: BaseException) -> bool:
-    return any(is_users(one.filename) for one in traceback.extract_tb(error.__traceback__))
+    return any(is_users(frame.filename) for frame in traceback.extract_tb(error.__traceback__))
 
 
 def files_of(error: BaseException | None) -> set[str]:
     """The user's files that an error, or its cause, came from."""
     found: set[str] = set()
     while error is not None:
-        found |= {one.filename for one in traceback.extract_tb(error.__traceback__)}
+        found |= {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
         if isinstance(error, SyntaxError) and error.filename:
             found.add(error.filename)
         error = error.__cause__
-    return {one for one in found if is_users(one)}
+    return {file for file in found if is_users(file)}
 
 
 def possible_files(place: str) -> set[str]:

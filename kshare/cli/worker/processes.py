@@ -179,7 +179,7 @@ class Processes:
         theirs.setblocking(False)
         self._selector.register(ours, selectors.EVENT_READ, None)
         earlier_descriptor = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-        earlier: dict[int, Any] = {one: signal.signal(one, note) for one in STOP_SIGNALS}
+        earlier: dict[int, Any] = {number: signal.signal(number, note) for number in STOP_SIGNALS}
         earlier[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, wake)
         try:
             yield

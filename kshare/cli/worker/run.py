@@ -149,11 +149,15 @@ def _end_with_threads() -> None:
 
     Idle threads end when their event loop has, but not at once.
     """
-    left = [one for one in threading.enumerate() if one.name.startswith("AnyIO worker") and not one.daemon]
+    left = [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith("AnyIO worker") and not thread.daemon
+    ]
     deadline = time.monotonic() + _IDLE_S
-    for one in left:
-        one.join(max(0.0, deadline - time.monotonic()))
-    left = [one for one in left if one.is_alive()]
+    for thread in left:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    left = [thread for thread in left if thread.is_alive()]
     if left:
         what = "1 function is" if len(left) == 1 else f"{len(left)} functions are"
         log.warning("%s still running in threads, and will be ended with this process", what)

@@ -119,7 +119,7 @@ class Supervision:
             self._has_run = True
         if self.is_stopping:
             return []
-        new = [number for number, one in enumerate(self._processes) if one.phase is _Phase.NEW]
+        new = [number for number, process in enumerate(self._processes) if process.phase is _Phase.NEW]
         return [action for number in new for action in self._start(number, now)]
 
     def on_drain_timeout(self, slot: int, seconds: float) -> None:
@@ -163,13 +163,13 @@ class Supervision:
         """Stop all processes. A second signal lets them cancel their handlers."""
         is_repeated, self.is_stopping = self.is_stopping, True
         actions: list[WorkerAction] = []
-        for slot, one in enumerate(self._processes):
-            if not one.is_alive:
-                one.phase, one.due = _Phase.ENDED, None
+        for slot, process in enumerate(self._processes):
+            if not process.is_alive:
+                process.phase, process.due = _Phase.ENDED, None
                 continue
-            patience = STOP_GRACE_S if is_repeated else one.drain_timeout + STOP_GRACE_S
-            one.due = now + patience if one.due is None else min(one.due, now + patience)
-            if is_repeated and one.phase is _Phase.STARTING:
+            patience = STOP_GRACE_S if is_repeated else process.drain_timeout + STOP_GRACE_S
+            process.due = now + patience if process.due is None else min(process.due, now + patience)
+            if is_repeated and process.phase is _Phase.STARTING:
                 actions.append(Kill(slot))
             else:
                 actions.append(Stop(slot, number, at_once=is_repeated))
@@ -180,23 +180,23 @@ class Supervision:
         if self.is_stopping:
             return []
         actions: list[WorkerAction] = []
-        for slot, one in enumerate(self._processes):
-            if one.phase is _Phase.WAITING:
+        for slot, process in enumerate(self._processes):
+            if process.phase is _Phase.WAITING:
                 actions += self._start(slot, now)
-            elif one.is_alive and not one.is_reloading:
-                one.is_reloading, one.due = True, now + one.drain_timeout + STOP_GRACE_S
-                is_running = one.phase is _Phase.RUNNING
+            elif process.is_alive and not process.is_reloading:
+                process.is_reloading, process.due = True, now + process.drain_timeout + STOP_GRACE_S
+                is_running = process.phase is _Phase.RUNNING
                 actions.append(Stop(slot, signal.SIGTERM) if is_running else Kill(slot))
         return actions
 
     def on_time(self, now: float) -> list[WorkerAction]:
         """Start and kill what is due."""
         actions: list[WorkerAction] = []
-        for slot, one in enumerate(self._processes):
-            if one.due is None or now < one.due:
+        for slot, process in enumerate(self._processes):
+            if process.due is None or now < process.due:
                 continue
-            one.due = None
-            if one.phase is _Phase.PAUSED:
+            process.due = None
+            if process.phase is _Phase.PAUSED:
                 actions += self._start(slot, now)
             else:
                 self.has_failed |= self.is_stopping

@@ -40,14 +40,14 @@ def leave_signals_to_supervisor() -> None:
 
     def ignore(number: int, frame: FrameType | None) -> None: ...
 
-    for one in STOP_SIGNALS:
-        signal.signal(one, ignore)
+    for number in STOP_SIGNALS:
+        signal.signal(number, ignore)
 
 
 def ignore_signals() -> None:
     """Let none interrupt the end of this process. When Python ends, it lets those that have handlers end it."""
-    for one in STOP_SIGNALS:
-        signal.signal(one, signal.SIG_IGN)
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def end_process(link: SupervisorLink, sleep: Callable[[float], object] = time.sleep) -> None:

@@ -131,10 +131,10 @@ class _Pages:
                 return choice.selection.wants(letter) and not (open_only and open_only.has_settled(letter))
 
             search = await search_records(router, choice.topic, spans, is_wanted, SearchLimits())
-            found = [read(choice.topic, one.partition, one.record) for one in search.found]
+            found = [read(choice.topic, record.partition, record.record) for record in search.found]
             is_ordinary = await self._is_ordinary(router, choice.topic, found)
-        rows = [letter_view(one, states, LIST_LIMIT, moves=moves) for one in found]
-        open_letters = [one for one, row in zip(found, rows, strict=True) if row.is_open]
+        rows = [letter_view(letter, states, LIST_LIMIT, moves=moves) for letter in found]
+        open_letters = [letter for letter, row in zip(found, rows, strict=True) if row.is_open]
         return self._render(
             request,
             "dead_letters_topic.jinja",
@@ -247,7 +247,7 @@ class _Pages:
         """Whether this is another topic, whose records aren't to be dropped: it accepts no dead letters, and has
         none."""
         is_named = topic in _named_topics(self._console)
-        has_letters = not found or any(one.is_dead_letter for one in found) or is_named
+        has_letters = not found or any(letter.is_dead_letter for letter in found) or is_named
         return not has_letters and not await accepts_dead_letters(router, topic)
 
 
@@ -282,10 +282,10 @@ def _named_topics(console: Console) -> dict[str, list[str]]:
     """Dead-letter topics, with the groups whose config names them, or whose members write to them."""
     named: dict[str, list[str]] = defaultdict(list)
     view = console.watcher.view
-    for one in view.snapshot.groups if view.snapshot else ():
-        topic = one.settings.dead_letter_topic or view.dead_letters_by_members.get(one.group)
+    for group in view.snapshot.groups if view.snapshot else ():
+        topic = group.settings.dead_letter_topic or view.dead_letters_by_members.get(group.group)
         if topic:
-            named[topic].append(one.group)
+            named[topic].append(group.group)
     return named
 
 
@@ -312,10 +312,11 @@ async def _planned(
             yield letter_view(planned.letter, None, LIST_LIMIT, note), True, None
         return
     request = redrive_request(choice)
-    async for one in plan_redrive(router, choice.topic, choice.tracker, request, unreadable):
-        target = "nowhere: a duplicate, which is settled" if one.is_duplicate else one.target or ""
-        row = letter_view(one.letter, None, LIST_LIMIT, target, one.reason or "")
-        yield row, one.reason is None, (one.written_to, one.letter.group) if one.written_to else None
+    async for redrive in plan_redrive(router, choice.topic, choice.tracker, request, unreadable):
+        target = "nowhere: a duplicate, which is settled" if redrive.is_duplicate else redrive.target or ""
+        row = letter_view(redrive.letter, None, LIST_LIMIT, target, redrive.reason or "")
+        written = (redrive.written_to, redrive.letter.group) if redrive.written_to else None
+        yield row, redrive.reason is None, written
 
 
 async def _check(router: Router, choice: LetterChoice) -> None:

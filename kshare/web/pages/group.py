@@ -82,9 +82,9 @@ def routes(console: Console) -> list[Route]:
             rows = ordered(rows, lambda row: row[sort], descending=True)
         page = page_of(rows, wanted.get("page"), _PARTITIONS_ON_PAGE)
         shown = [by_place[str(row["topic"]), int(row["partition"] or 0)] for row in page.rows]
-        pictures = [_picture(one) for one in shown]
-        scale = scale_of(one for one in pictures if one is not None)
-        places = {f"{one.topic}[{one.partition}]" for one in shown}
+        pictures = [_picture(reading) for reading in shown]
+        scale = scale_of(picture for picture in pictures if picture is not None)
+        places = {f"{reading.topic}[{reading.partition}]" for reading in shown}
         findings = findings_of(view.findings or (), group.group, places)
         return console.render(
             request,
@@ -96,8 +96,8 @@ def routes(console: Console) -> list[Route]:
             more_findings=len(findings) - _FINDINGS_ON_PAGE,
             page=page,
             partitions=[
-                _partition_view(group, row, one, picture, scale, view)
-                for row, one, picture in zip(page.rows, shown, pictures, strict=True)
+                _partition_view(group, row, reading, picture, scale, view)
+                for row, reading, picture in zip(page.rows, shown, pictures, strict=True)
             ],
             scale=scale,
             states=[(class_of(standing), standing.text) for standing in Standing],

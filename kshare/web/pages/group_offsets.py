@@ -97,7 +97,7 @@ def routes(console: Console) -> list[Route]:
                 partitions=len(plan),
             ):
                 await offsets.alter_offsets(
-                    router, group, {(one.topic, one.partition): one.after for one in plan}
+                    router, group, {(reset.topic, reset.partition): reset.after for reset in plan}
                 )
         console.watcher.hurry()
         return len(plan)
@@ -111,8 +111,8 @@ def routes(console: Console) -> list[Route]:
 def _before(plan: Sequence[OffsetReset]) -> dict[str, dict[int, int | None]]:
     """The offsets before, by topic and partition; None where the group had not begun."""
     found: dict[str, dict[int, int | None]] = defaultdict(dict)
-    for one in plan:
-        found[one.topic][one.partition] = one.before
+    for reset in plan:
+        found[reset.topic][reset.partition] = reset.before
     return found
 
 

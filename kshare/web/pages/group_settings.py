@@ -108,7 +108,7 @@ async def _value(router: Router, group: str, setting: str) -> str | None:
         found = await configs.describe(router, ConfigResource.GROUP, group, keys=[setting])
     except NotAuthorized:
         return None
-    return next((one.value for one in found if one.name == setting), None)
+    return next((entry.value for entry in found if entry.name == setting), None)
 
 
 def _dead_letter_topic(entries: Sequence[ConfigEntry], shown: Mapping[str, str]) -> str | None:

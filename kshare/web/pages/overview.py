@@ -54,8 +54,8 @@ def routes(console: Console) -> list[Route]:
         sort = chosen(wanted, "sort", list(COLUMNS))
         descending = chosen(wanted, "order", ("up", "down") if sort == "group" else ("down", "up")) == "down"
         found = [row for row in rows if name in str(row["group"]).casefold()]
-        found_at_all = [one for one in view.findings or () if one.check not in _LEFT_OUT]
-        findings = [one for level in _LEVELS for one in found_at_all if one.level is level]
+        found_at_all = [finding for finding in view.findings or () if finding.check not in _LEFT_OUT]
+        findings = [finding for level in _LEVELS for finding in found_at_all if finding.level is level]
         return console.render(
             request,
             "overview.jinja",

@@ -63,9 +63,9 @@ def routes(console: Console) -> list[Route]:
         held, problem = {}, None
         async with console.router() as router:
             found = [
-                one
-                for one in await list_topics(router, with_internal=has_internal)
-                if part in one.topic.casefold() and (has_internal or not one.topic.startswith("__"))
+                topic
+                for topic in await list_topics(router, with_internal=has_internal)
+                if part in topic.topic.casefold() and (has_internal or not topic.topic.startswith("__"))
             ]
             page = page_of(found, wanted.get("page"), _TOPICS_ON_PAGE)
             try:
@@ -102,7 +102,7 @@ def routes(console: Console) -> list[Route]:
                 )
         deadline = decoder.page_deadline()
         found = search.found if search else ()
-        rows = [await shown(one, topic, view, LIST_LIMIT, group, deadline) for one in found]
+        rows = [await shown(record, topic, view, LIST_LIMIT, group, deadline) for record in found]
         return console.render(
             request,
             "records_topic.jinja",
@@ -182,17 +182,17 @@ def routes(console: Console) -> list[Route]:
         """Groups that read the topic."""
         snapshot = console.watcher.view.snapshot
         groups = snapshot.groups if snapshot else ()
-        return [one.group for one in groups if any(each.topic == topic for each in one.partitions)]
+        return [reader.group for reader in groups if any(each.topic == topic for each in reader.partitions)]
 
     def reading_of(
         group: str, topic: str, partition: int
     ) -> tuple[GroupReading, PartitionReading] | tuple[None, None]:
         snapshot = console.watcher.view.snapshot
-        for one in snapshot.groups if snapshot else ():
-            if one.group == group:
-                for reading in one.partitions:
+        for reader in snapshot.groups if snapshot else ():
+            if reader.group == group:
+                for reading in reader.partitions:
                     if (reading.topic, reading.partition) == (topic, partition):
-                        return one, reading
+                        return reader, reading
         return None, None
 
     def standing_in(group: str, topic: str, partition: int, offset: int) -> str:

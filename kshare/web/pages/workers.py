@@ -33,7 +33,7 @@ def routes(console: Console) -> list[Route]:
         known = (fleet.of_group(group) if group else fleet.processes) if fleet else ()
         sort = chosen(wanted, "sort", list(COLUMNS))
         descending = chosen(wanted, "order", ("up", "down") if sort in _NAMES else ("down", "up")) == "down"
-        found = [one for one in known if _matches(one, text)]
+        found = [process for process in known if _matches(process, text)]
         return console.render(
             request,
             "workers.jinja",
@@ -72,7 +72,7 @@ def routes(console: Console) -> list[Route]:
 
 def _matches(process: KnownProcess, text: str) -> bool:
     client_id = process.identity.client_id if process.identity else ""
-    return any(text in one.casefold() for one in (process.host, process.url, client_id, *process.groups))
+    return any(text in word.casefold() for word in (process.host, process.url, client_id, *process.groups))
 
 
 def _value(process: KnownProcess, column: str) -> object:

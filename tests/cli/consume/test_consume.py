@@ -51,9 +51,9 @@ def left(run: Kshare, group: str) -> list[tuple[int, int, int]]:
     """The available ranges of the group's only share-partition: first offset, last offset, deliveries."""
     (form,) = json.loads(run("state", group, "--json").out)
     return [
-        (one["first"], one["last"], one["deliveries"])
-        for one in form["ranges"]
-        if one["state"] == "available"
+        (range_["first"], range_["last"], range_["deliveries"])
+        for range_ in form["ranges"]
+        if range_["state"] == "available"
     ]
 
 

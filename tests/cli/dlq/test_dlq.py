@@ -57,7 +57,7 @@ def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run:
     heads, row = (line.split() for line in run("dlq", "list").out.splitlines())
     assert heads == ["TOPIC", "PARTITIONS", "LETTERS", "SETTLED", "OF", "GROUPS"]
     assert row == [GRAVE, "2", "2", "2", "shippers"]
-    assert [one["settled"] for one in letters_of(run)] == [True, False, True, False]
+    assert [letter["settled"] for letter in letters_of(run)] == [True, False, True, False]
     heads, first, second, *_ = (line.split() for line in run("dlq", "show", GRAVE).out.splitlines())
     assert heads[-2:] == ["SETTLED", "REASON"]
     assert ("yes" in first, "yes" in second) == (True, False)
@@ -74,7 +74,7 @@ def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run:
 def test_letters_that_are_redriven_one_by_one_are_not_given_up(broker: Broker, run: Kshare) -> None:
     """Each run delivers the others, too: with Kafka's usual limit of five deliveries, the sixth would be archived."""
     bury(broker, 6)
-    letters = [f"{one['partition']}:{one['offset']}" for one in letters_of(run)]
+    letters = [f"{letter['partition']}:{letter['offset']}" for letter in letters_of(run)]
     for place in letters:
         assert redriven(run, "--letter", place)["redriven"] == 1, place
 
@@ -90,7 +90,7 @@ def test_no_dead_letter_topics(kshare_broker: Broker, run: Kshare) -> None:
 def test_letters_show_their_source(broker: Broker, run: Kshare) -> None:
     bury(broker, 2)
     found = letters_of(run)
-    assert [(one["partition"], one["offset"]) for one in found] == [(1, 0), (1, 1)]
+    assert [(letter["partition"], letter["offset"]) for letter in found] == [(1, 0), (1, 1)]
     assert found[1]["source"] == {"topic": "orders", "partition": 1, "offset": 1}
     assert (found[1]["group"], found[1]["deliveries"]) == ("shippers", 1)
     assert found[1]["reason"] == "Offset rejected by client."
@@ -134,7 +134,7 @@ def test_letters_are_filtered(broker: Broker, run: Kshare) -> None:
     letter(broker, b"2", ("orders", 0, 9), group="b", message="Too often.")
 
     def chosen(*words: str) -> list[str]:
-        return [one["value"] for one in letters_of(run, *words)]
+        return [letter["value"] for letter in letters_of(run, *words)]
 
     assert chosen() == ["0", "1", "2"]
     assert chosen("--source", "orders") == ["0", "2"]
@@ -259,10 +259,10 @@ def test_skipped_letters_are_moved_before_they_would_be_archived(
         assert (done["redriven"], done["passed_over"]) == (0, 5)
         moved += done["moved"]
     assert moved >= 5
-    found = [one for one in letters_of(run) if not one["settled"]]
-    assert sorted(one["value"] for one in found) == ["0", "1", "2", "3", "4"]
-    assert not any(one["given_up"] for one in found)
-    assert all("moved.from" in one["context"] for one in found)
+    found = [letter for letter in letters_of(run) if not letter["settled"]]
+    assert sorted(letter["value"] for letter in found) == ["0", "1", "2", "3", "4"]
+    assert not any(letter["given_up"] for letter in found)
+    assert all("moved.from" in letter["context"] for letter in found)
     assert redriven(run)["redriven"] == 5
     assert sorted(values(broker, "orders")) == [b"0", b"1", b"2", b"3", b"4"]  # type: ignore[type-var]
 
@@ -276,14 +276,14 @@ def test_runs_that_choose_one_never_give_up_the_others(broker: Broker, run: Ksha
         letter(broker, b"%d" % number, ("orders", 0, number))
     for number in range(6):
         (place,) = [
-            f"{one['partition']}:{one['offset']}"
-            for one in letters_of(run)
-            if not one["settled"] and one["value"] == str(number)
+            f"{letter['partition']}:{letter['offset']}"
+            for letter in letters_of(run)
+            if not letter["settled"] and letter["value"] == str(number)
         ]
         done = run("dlq", action, GRAVE, "--letter", place, "--json")
         assert (done.code, done.err) == (0, "")
-        assert not any(one["given_up"] for one in letters_of(run))
-    assert all(one["settled"] for one in letters_of(run))
+        assert not any(letter["given_up"] for letter in letters_of(run))
+    assert all(letter["settled"] for letter in letters_of(run))
     assert values(broker, "orders") == (
         [b"%d" % number for number in range(6)] if action == "redrive" else []
     )
@@ -299,7 +299,7 @@ def test_letters_that_cannot_be_moved_are_given_up(broker: Broker, run: Kshare) 
     assert [done.code for done in runs] == [0, 0, 1, 1, 1]
     assert "2 dead letters couldn't be written to topic dlq.orders again" in runs[2].err
     broker.faults.stop()
-    assert [one["given_up"] for one in letters_of(run)] == [True, True]
+    assert [letter["given_up"] for letter in letters_of(run)] == [True, True]
     assert "given up" in run("dlq", "show", GRAVE).out
     assert "given up by group" in run("dlq", "show", GRAVE, "--explain").out
     done = run("dlq", "redrive", GRAVE, "--letter", "0:0")
@@ -317,7 +317,7 @@ def test_redrives_that_fail_again_and_again_give_up_nothing(broker: Broker, run:
     runs = [run("dlq", "redrive", GRAVE) for _ in range(7)]
     assert {done.code for done in runs} == {1}, runs
     broker.set_topic_config("orders", {"max.message.bytes": "100000"})
-    assert not any(one["given_up"] for one in letters_of(run))
+    assert not any(letter["given_up"] for letter in letters_of(run))
     assert redriven(run)["redriven"] == 3
     assert sorted(values(broker, "orders")) == [b"0", b"1", b"2"]  # type: ignore[type-var]
 
@@ -477,7 +477,7 @@ def test_letters_are_dropped(broker: Broker, run: Kshare) -> None:
         0,
         f"1 dead letter dropped\n2 dead letters skipped: each used one of its deliveries to group kshare-dlq-{GRAVE}\n",
     )
-    assert [one["settled"] for one in letters_of(run)] == [False, True, False]
+    assert [letter["settled"] for letter in letters_of(run)] == [False, True, False]
     assert redriven(run)["redriven"] == 2
     assert run("dlq", "drop", GRAVE, "--all").out == "0 dead letters dropped\n"
     assert run("dlq", "drop", GRAVE, "--all", "--dry-run").out == "nothing to drop\n"
@@ -492,7 +492,7 @@ def test_letters_are_dropped_by_reason(broker: Broker, run: Kshare) -> None:
     done = run("dlq", "drop", GRAVE, "--reason", "broken", "--max", "1", "--json")
     assert json.loads(done.out)["dropped"] == 1
     assert json.loads(run("dlq", "drop", GRAVE, "--reason", "broken", "--json").out)["dropped"] == 1
-    assert [one["settled"] for one in letters_of(run)] == [True, False, True]
+    assert [letter["settled"] for letter in letters_of(run)] == [True, False, True]
 
 
 @pytest.mark.parametrize("words", [[], ["--all", "--reason", "x"]])

@@ -35,7 +35,7 @@ def test_the_copy_of_a_dropped_letter_is_settled(broker: Broker, run: Kshare) ->
     assert done.out == (
         "1 dead letter dropped\n1 duplicate settled: moves that were interrupted had left copies\n"
     )
-    assert [one["settled"] for one in letters_of(run)] == [True, True]
+    assert [letter["settled"] for letter in letters_of(run)] == [True, True]
 
 
 @pytest.mark.lengthy
@@ -44,13 +44,13 @@ def test_a_dry_run_shows_duplicates(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9), message="Broken.", moved_from="0:0")
     heads, first, second, count = run("dlq", "drop", GRAVE, "--all", "--dry-run").out.splitlines()
     assert heads.split()[-2:] == ["DUPLICATE", "REASON"]
-    assert [one.split()[-2:] for one in (first, second)] == [["-", "Broken."], ["yes", "Broken."]]
+    assert [letter.split()[-2:] for letter in (first, second)] == [["-", "Broken."], ["yes", "Broken."]]
     assert count == "1 dead letter would be dropped, and 1 duplicate settled; nothing was changed"
     found = json.loads(run("dlq", "drop", GRAVE, "--all", "--dry-run", "--json").out)
-    assert [one["is_duplicate"] for one in found] == [False, True]
+    assert [letter["is_duplicate"] for letter in found] == [False, True]
     done = json.loads(run("dlq", "drop", GRAVE, "--all", "--json").out)
     assert (done["dropped"], done["duplicates"]) == (1, 1)
-    assert [one["settled"] for one in letters_of(run)] == [True, True]
+    assert [letter["settled"] for letter in letters_of(run)] == [True, True]
 
 
 @pytest.mark.lengthy
@@ -59,6 +59,6 @@ def test_a_dry_run_with_a_maximum_counts_duplicates_as_the_run_does(broker: Brok
     letter(broker, b"x", ("orders", 0, 9), moved_from="0:0")
     letter(broker, b"y", ("orders", 0, 9))
     planned = json.loads(run("dlq", "drop", GRAVE, "--all", "--max", "2", "--dry-run", "--json").out)
-    assert [one["is_duplicate"] for one in planned] == [False, True, False]
+    assert [letter["is_duplicate"] for letter in planned] == [False, True, False]
     done = json.loads(run("dlq", "drop", GRAVE, "--all", "--max", "2", "--json").out)
     assert (done["dropped"], done["duplicates"]) == (2, 1)

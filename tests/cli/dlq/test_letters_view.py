@@ -22,7 +22,7 @@ def test_the_old_place_says_where_the_letter_is(broker: Broker, run: Kshare) -> 
     letter(broker, b"y", ("orders", 0, 9))
     assert run("dlq", "drop", GRAVE, "--letter", "0:0", "--letter", "0:1").code == 0
     letter(broker, b"x", ("orders", 0, 9), moved_from="0:0")
-    assert [one["moved_to"] for one in letters_of(run)] == ["0:2", None, None]
+    assert [letter["moved_to"] for letter in letters_of(run)] == ["0:2", None, None]
     _, first, second, third = run("dlq", "show", GRAVE).out.splitlines()
     assert ("moved to 0:2" in first, " yes" in second, "moved" in third) == (True, True, False)
     explained = run("dlq", "show", GRAVE, "--letter", "0:0", "--explain").out
@@ -41,7 +41,7 @@ def test_a_moved_letter_that_was_dropped_since_is_said_to_be_settled(broker: Bro
     _, first, second, third = run("dlq", "show", GRAVE).out.splitlines()
     said = "moved to 0:2, and settled there"
     assert (said in first, said in second, " yes" in third) == (True, True, True)
-    assert [one["moved_to"] for one in letters_of(run)] == ["0:2", "0:2", None]
+    assert [letter["moved_to"] for letter in letters_of(run)] == ["0:2", "0:2", None]
     assert f": {said}\n" in run("dlq", "show", GRAVE, "--explain").out
 
 
@@ -51,12 +51,15 @@ def test_brokers_do_not_tell_given_up_letters_from_settled_ones_for_ever(broker:
     broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
     letter(broker, b"x", ("orders", 0, 9))
     reject(broker.bootstrap, group, GRAVE, 1)
-    assert [one["given_up"] for one in letters_of(run)] == [True]
+    assert [letter["given_up"] for letter in letters_of(run)] == [True]
     letter(broker, b"y", ("orders", 0, 9))
     done = run("dlq", "drop", GRAVE, "--all")
     assert "1 dead letter dropped" in done.out
     assert done.err.endswith("; it stays in the topic: use another --group to drop it\n")
-    assert [(one["settled"], one["given_up"]) for one in letters_of(run)] == [(True, None), (True, False)]
+    assert [(letter["settled"], letter["given_up"]) for letter in letters_of(run)] == [
+        (True, None),
+        (True, False),
+    ]
     explained = run("dlq", "show", GRAVE, "--letter", "0:0", "--explain").out
     assert "redriven, dropped or moved; or given up, which brokers don't tell any more\n" in explained
 

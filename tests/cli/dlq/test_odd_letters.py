@@ -50,7 +50,7 @@ def test_letters_of_a_deleted_topic_do_not_stop_the_others(run: Kshare) -> None:
 
 def test_an_odd_number_of_deliveries_is_unknown(broker: Broker, run: Kshare) -> None:
     letter(broker, b"odd", ("orders", 1, 0), delivery_count=LARGE)
-    assert [one["deliveries"] for one in letters_of(run)] == [None]
+    assert [letter["deliveries"] for letter in letters_of(run)] == [None]
 
 
 @pytest.mark.lengthy

@@ -49,7 +49,7 @@ def test_a_letter_that_was_passed_over_is_a_duplicate_once_its_copy_is_redriven(
     letter(broker, b"x", ORIGIN, moved_from="0:0")
     found = redriven(run, "--letter", "0:2")
     assert (found["redriven"], found["duplicates"], found["passed_over"]) == (1, 1, 1)
-    assert [one["settled"] for one in letters_of(run)] == [True, False, True]
+    assert [letter["settled"] for letter in letters_of(run)] == [True, False, True]
 
 
 @pytest.mark.lengthy
@@ -68,7 +68,7 @@ def test_a_copy_keeps_its_first_place(broker: Broker, run: Kshare) -> None:
     for _ in range(6):
         redriven(run, "--source", "other")
     first, second, third = letters_of(run)
-    assert [one["moved_to"] for one in (first, second, third)] == ["0:2", "0:2", None]
+    assert [letter["moved_to"] for letter in (first, second, third)] == ["0:2", "0:2", None]
     assert (third["context"]["moved.from"], third["context"]["moved.first"]) == ("0:1", "0:0")
 
 
@@ -94,11 +94,11 @@ def test_a_dry_run_says_which_other_groups_get_the_records(broker: Broker, run: 
         )
         assert second == "all groups that read returns get these records, also consumer groups"
         found = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--json").out)
-        assert [one["other_groups"] for one in found] == [["billing", "packers"], []]
+        assert [letter["other_groups"] for letter in found] == [["billing", "packers"], []]
         letter(broker, b"z", ("orders", 0, 9), group="billing")
         found = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--json").out)
         others = [["billing", "packers"], [], ["packers", "shippers"]]
-        assert [one["other_groups"] for one in found] == others
+        assert [letter["other_groups"] for letter in found] == others
         broker.create_topic("elsewhere")
         elsewhere = run("dlq", "redrive", GRAVE, "--to", "elsewhere", "--dry-run").out
         assert elsewhere.endswith(

@@ -70,7 +70,7 @@ def test_a_letter_can_be_moved_again_and_again_with_the_limit_that_was_named(
     runs = [run("dlq", "redrive", GRAVE, "--source", "other") for _ in range(3)]
     broker.set_topic_config(*advice(runs[-1].err))
     assert sum(redriven(run, "--source", "other")["moved"] for _ in range(8)) >= 4
-    assert not any(one["given_up"] for one in letters_of(run))
+    assert not any(letter["given_up"] for letter in letters_of(run))
 
 
 @pytest.mark.lengthy

@@ -53,7 +53,7 @@ def test_letters_that_fit_are_moved_beside_one_that_is_too_large(broker: Broker,
     for code in (0, 0, 1):
         found = redriven(run, "--source", "other", code=code)
     assert found["moved"] == 2
-    assert [one["settled"] for one in letters_of(run)] == [True, False, True, False, False]
+    assert [letter["settled"] for letter in letters_of(run)] == [True, False, True, False, False]
     done = run("dlq", "redrive", GRAVE, "--source", "other")
     assert done.code == 1
     assert "kshare: 1 dead letter couldn't be written to topic dlq.orders again" in done.err

@@ -76,10 +76,10 @@ def examine(run: Kshare, *words: str) -> list[dict[str, Any]]:
     """All findings that aren't ok."""
     done: Done = run("doctor", *words, "--json")
     found: list[dict[str, Any]] = json.loads(done.out)
-    problems = [one for one in found if one["level"] == "problem"]
+    problems = [finding for finding in found if finding["level"] == "problem"]
     assert done.code == (1 if problems else 0)
     assert bool(done.err) == bool(problems)
-    return [one for one in found if one["level"] != "ok"]
+    return [finding for finding in found if finding["level"] != "ok"]
 
 
 def only(run: Kshare, level: str, check: str, text: str, *words: str) -> list[str]:
@@ -145,9 +145,9 @@ def test_one_bootstrap_address_unreachable(broker: Broker, run: Kshare, free_tcp
 @pytest.mark.lengthy
 def test_unreachable_advertised_address(three: Broker, run: Kshare, free_tcp_port: int) -> None:
     def send_astray(response: Any) -> None:
-        for one in response.brokers:
-            if one.node_id == 3:
-                one.port = free_tcp_port
+        for broker in response.brokers:
+            if broker.node_id == 3:
+                broker.port = free_tcp_port
 
     plant(three, MetadataRequest, send_astray)
     todo = only(run, "problem", "listeners", f"broker 3 advertises 127.0.0.1:{free_tcp_port}")
@@ -156,8 +156,8 @@ def test_unreachable_advertised_address(three: Broker, run: Kshare, free_tcp_por
 
 def test_brokers_advertise_the_same_address(three: Broker, run: Kshare) -> None:
     def gather(response: Any) -> None:
-        for one in response.brokers:
-            one.port = int(three.bootstrap.rpartition(":")[2])
+        for broker in response.brokers:
+            broker.port = int(three.bootstrap.rpartition(":")[2])
 
     plant(three, MetadataRequest, gather)
     found = examine(run, "--group", GROUP)[0]
@@ -173,8 +173,8 @@ def test_bootstrap_addresses_of_two_clusters(three: Broker, run: Kshare) -> None
 
     plant(three, MetadataRequest, rename, node=2)
     found = examine(run, "--group", GROUP)
-    assert {one["check"] for one in found} == {"listeners"}
-    assert all("two clusters share addresses" in one["text"] for one in found)
+    assert {finding["check"] for finding in found} == {"listeners"}
+    assert all("two clusters share addresses" in finding["text"] for finding in found)
 
 
 @pytest.mark.anyio
@@ -339,7 +339,7 @@ def test_min_insync_replicas_above_the_replication_factor(three: Broker, run: Ks
 
     state_topic(three, shrink)
     found = examine(run, "--group", GROUP)
-    assert [one["level"] for one in found] == ["problem", "warning"]
+    assert [finding["level"] for finding in found] == ["problem", "warning"]
     (command,) = found[0]["todo"]
     assert command.endswith(f"--entity-name {STATE} --add-config min.insync.replicas=1")
     assert "while its broker is down, groups make no progress" in found[1]["text"]
@@ -422,8 +422,8 @@ def test_group_without_read_permission(broker: Broker, run: Kshare) -> None:
     found = examine(run, "--group", GROUP)
     assert (found[0]["check"], found[0]["text"]) == ("rights", f"User:ANONYMOUS may not read group {GROUP}")
     assert found[0]["todo"][0].endswith(f"--operation Read --group {GROUP}")
-    assert {one["level"] for one in found[1:]} == {"unknown"}
-    assert [one["text"] for one in found[2:]] == ["not checked, for the same reason as settings"] * 3
+    assert {finding["level"] for finding in found[1:]} == {"unknown"}
+    assert [finding["text"] for finding in found[2:]] == ["not checked, for the same reason as settings"] * 3
 
 
 def test_no_group_or_topic_given(broker: Broker, run: Kshare) -> None:
@@ -536,7 +536,7 @@ def test_groups_that_write_their_dead_letters_themselves_need_no_topic(broker: B
     broker.create_topic("dlq.mine", 1, {f"{_DEAD}group.enable": "true"})
     broker.produce("dlq.mine", [b"x"], headers=[("__dlq.errors.group", GROUP.encode())])
     found = json.loads(run("doctor", "--group", GROUP, "--group", "packers", "--json").out)
-    first, second = (one for one in found if one["check"] == "dead letters")
+    first, second = (finding for finding in found if finding["check"] == "dead letters")
     said = f"{GROUP}: members write dead letters to topic dlq.mine themselves, not brokers"
     assert (first["level"], first["text"], first["todo"]) == ("ok", said, [])
     assert second["text"].startswith("no dead-letter topic is set for packers: ")
@@ -545,7 +545,9 @@ def test_groups_that_write_their_dead_letters_themselves_need_no_topic(broker: B
 def test_commands_can_be_copied_whatever_a_group_is_called(broker: Broker, run: Kshare) -> None:
     group = "pick; echo $(id) 'now'"
     found = json.loads(run("doctor", "--group", group, "--json").out)
-    commands = [one for finding in found for one in finding["todo"] if finding["check"] == "dead letters"]
+    commands = [
+        command for finding in found for command in finding["todo"] if finding["check"] == "dead letters"
+    ]
     assert [shlex.split(command)[:5] for command in commands] == [
         ["kshare", "topics", "create", f"dlq.{group}", "--config"],
         ["kshare", "groups", "config", "set", group],

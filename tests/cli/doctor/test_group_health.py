@@ -90,7 +90,7 @@ def pinned(broker: Broker, releases: int = 0) -> Iterator[None]:
 def health(run: Kshare, group: str = GROUP) -> list[dict[str, Any]]:
     """The findings about the group that aren't ok."""
     found = json.loads(run("doctor", "--group", group, "--json").out)
-    return [one for one in found if one["check"] == f"group {group}" and one["level"] != "ok"]
+    return [finding for finding in found if finding["check"] == f"group {group}" and finding["level"] != "ok"]
 
 
 @pytest.mark.lengthy
@@ -127,7 +127,7 @@ def test_groups_that_track_dead_letters_need_no_members(broker: Broker, run: Ksh
     broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
     produce(broker, 10)
     settle(broker, 0, 1, most=10, group=group)
-    assert not [one for one in health(run, group) if "no members" in one["text"]]
+    assert not [finding for finding in health(run, group) if "no members" in finding["text"]]
 
 
 def test_health_of_a_nonexistent_group_is_not_checked(broker: Broker, run: Kshare) -> None:
@@ -309,7 +309,7 @@ def test_new_group_that_holds_a_whole_window(broker: Broker, run: Kshare, reset:
         deadline = time.monotonic() + 20
         while not (found := health(run)):
             assert time.monotonic() < deadline
-    (found_text,) = [one["text"] for one in found]
+    (found_text,) = [finding["text"] for finding in found]
     first, waiting = (0, 310) if reset == "earliest" else (10, 300)
     assert (
         f"no record was ever settled or released, and {waiting} records wait from offset {first} on"
@@ -331,7 +331,7 @@ def test_log_start_is_respected_when_the_state_topic_is_unreadable(broker: Broke
 
     broker.faults.add(FetchRequest, times=None, change=refuse)
     assert starts(run, "describe", "top") == {("describe", 50, 10), ("top", 50, 10)}
-    levels = {one["level"] for one in health(run)}
+    levels = {finding["level"] for finding in health(run)}
     assert levels == {"problem", "warning", "unknown"}
 
 
@@ -353,7 +353,7 @@ def test_records_archived_at_the_delivery_limit(broker: Broker, run: Kshare, has
             if deliveries == {0: 5, 1: 4}:
                 break
         consumer.commit()
-    found = [one["text"] for one in health(run)]
+    found = [finding["text"] for finding in health(run)]
     if has_dead_letters:
         assert found == []
     else:

@@ -80,7 +80,7 @@ def test_options_and_the_end_at_ctrl_c(kshare_broker: Broker) -> None:
         assert {*found["kshare_group_lag_records"]} == {labels(group="a")}
         assert [name for name in found if name.startswith("kshare_partition")] == []
         with urlopen(f"{address}/groups", timeout=DEADLINE) as response:
-            assert [one["group"] for one in json.load(response)["groups"]] == ["a"]
+            assert [group["group"] for group in json.load(response)["groups"]] == ["a"]
 
 
 @pytest.mark.lengthy

@@ -56,7 +56,7 @@ def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) ->
         (found,) = json.loads(done.out)
         assert (found["group"], found["state"], found["assignor"]) == (GROUP, "Stable", "simple")
         assert found["members"][0]["assignment"] == [["orders", 0], ["orders", 1]]
-        assert [one["partition"] for one in found["offsets"]] == [0, 1]
+        assert [row["partition"] for row in found["offsets"]] == [0, 1]
         for words in (["delete", GROUP], ["reset-offsets", GROUP, "--to-latest", "--execute"]):
             assert_refused(run("groups", *words), 1, "NON_EMPTY_GROUP")
 
@@ -130,7 +130,7 @@ def test_reset_needs_execute(group: str, run: Kshare) -> None:
         done = run("groups", "reset-offsets", group, "--topic", "orders:0", *to, "--execute", "--json")
         form = json.loads(done.out)
         assert form["executed"] is True
-        assert [one["after"] for one in form["offsets"]] == [after]
+        assert [row["after"] for row in form["offsets"]] == [after]
         (found,) = json.loads(run("groups", "describe", group, "--json").out)
         assert found["offsets"][0]["start_offset"] == after
 

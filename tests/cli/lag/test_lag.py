@@ -77,8 +77,8 @@ def test_groups_are_shown_in_the_given_order(broker: Broker, run: Kshare) -> Non
 
 
 def test_topic_filter(broker: Broker, run: Kshare) -> None:
-    assert [(one["group"], one["lag"]) for one in lag(run, "--topic", "parcels")] == [("billing", 1)]
-    assert [(one["group"], one["lag"]) for one in lag(run, "-t", "orders:0", "-t", "parcels")] == [
+    assert [(group["group"], group["lag"]) for group in lag(run, "--topic", "parcels")] == [("billing", 1)]
+    assert [(group["group"], group["lag"]) for group in lag(run, "-t", "orders:0", "-t", "parcels")] == [
         ("billing", 10),
         ("shippers", 6),
     ]
@@ -107,7 +107,10 @@ def test_an_empty_partition_does_not_make_the_lag_unknown(broker: Broker, run: K
     broker.produce("returns", [b"x"] * 5, partition=1)
     accept(broker, "shippers", "returns", 2)
     (found,) = lag(run, "-g", "shippers", "-t", "returns")
-    assert [(one["start_offset"], one["lag"]) for one in found["partitions"]] == [(None, 0), (2, 3)]
+    assert [(partition["start_offset"], partition["lag"]) for partition in found["partitions"]] == [
+        (None, 0),
+        (2, 3),
+    ]
     assert found["lag"] == 3
 
 
@@ -129,7 +132,7 @@ def test_unknown_lag_is_shown_as_a_dash(broker: Broker, run: Kshare) -> None:
     assert table(run) == [[*BILLING[:-1], "-"], SHIPPERS]
     found = lag(run, "-g", "billing")[0]
     assert found["lag"] is None
-    assert [one["lag"] for one in found["partitions"]] == [9, None]
+    assert [partition["lag"] for partition in found["partitions"]] == [9, None]
 
 
 @pytest.mark.lengthy
@@ -170,8 +173,8 @@ def test_wrong_usage_is_refused(broker: Broker, run: Kshare) -> None:
 def test_watch_prints_a_table_each_time_in_a_pipe(broker: Broker) -> None:
     with Piped("lag", "--watch", "0.1", "-g", "shippers") as reader:
         assert [reader.line().split() for _ in range(3)] == [
-            [one.encode() for one in HEADS],
-            [one.encode() for one in SHIPPERS],
+            [head.encode() for head in HEADS],
+            [cell.encode() for cell in SHIPPERS],
             [],
         ]
         accept(broker, "shippers", "orders", 6)

@@ -120,10 +120,10 @@ def test_keys_choose_partitions_and_keyless_records_are_spread(broker: Broker, r
     broker.create_topic("spread", 4)
     keys = ["a", "b", "c", "a"]
     done = kshare("produce", "-t", "spread", "-K", ":", "--json", stdin=b"a:1\nb:2\nc:3\na:4\n")
-    found = {one["partition"]: one["records"] for one in json.loads(done.out)["partitions"]}
+    found = {partition["partition"]: partition["records"] for partition in json.loads(done.out)["partitions"]}
     assert found == Counter(partition_for(key.encode(), 4) for key in keys)
     form = json.loads(run("produce", "-t", "spread", "--count", "4000", "--size", "20", "--json").out)
-    assert [one["records"] for one in form["partitions"]] == [1000] * 4
+    assert [partition["records"] for partition in form["partitions"]] == [1000] * 4
     assert {len(record.value or b"") for record in broker.records("spread")} == {1, 20}
 
 

@@ -90,7 +90,7 @@ def test_what_is_staged_is_shown_and_written_back(query: Abandoned, run: Kshare)
     assert done.out == f"{query.unfinished} records written to their topics again\n"
     written = query.broker.records(query.topic)[COUNT:]
     assert len(written) == query.unfinished
-    assert {(one.key, one.value, tuple(one.headers)) for one in written} == {
+    assert {(record.key, record.value, tuple(record.headers)) for record in written} == {
         (b"k", b"a value", (("own", b"header"),))
     }
 

@@ -62,7 +62,7 @@ def test_share_partition_is_shown_as_drawing_and_as_json(broker: Broker, run: Ks
     assert (form["start_offset"], form["lag"]) == (described["start_offset"], described["lag"])
     assert form["end_offset"] == 8
     assert form["lag"] == sum(
-        one["last"] - one["first"] + 1 for one in form["ranges"] if one["state"] == "available"
+        range_["last"] - range_["first"] + 1 for range_ in form["ranges"] if range_["state"] == "available"
     )
     done = run("state", GROUP)
     head, bar, *_, legend, _ = done.out.splitlines()
@@ -81,7 +81,7 @@ def test_history_shows_every_state_record(run: Kshare) -> None:
     entries = [json.loads(line) for line in run("state", GROUP, "--history", "--json").out.splitlines()]
     assert entries[0]["kind"] == "snapshot"
     assert {entry["kind"] for entry in entries} == {"snapshot", "update"}
-    said = [one["state"] for entry in entries for one in entry["said"]]
+    said = [range_["state"] for entry in entries for range_ in entry["said"]]
     assert {"acknowledged", "archived", "available"} <= set(said)
     (form,) = json.loads(run("state", GROUP, "--json").out)
     assert entries[-1]["start_offset"] == form["start_offset"]
@@ -100,7 +100,7 @@ def test_log_segments_show_the_same_state(broker: Broker, run: Kshare, tmp_path:
     assert (form["topic"], form["end_offset"], form["lag"]) == (None, None, None)
     for name in ("topic_id", "start_offset", "state_epoch", "updates"):
         assert form[name] == live[name]
-    assert form["ranges"] == [one for one in live["ranges"] if one["deliveries"]]
+    assert form["ranges"] == [range_ for range_ in live["ranges"] if range_["deliveries"]]
     other = tmp_path / "other"
     other.write_bytes(b"no log at all" * 10)
     done = run("state", "--file", str(other))

@@ -55,8 +55,8 @@ def test_what_was_held_back_is_shown_if_the_checks_are_interrupted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     report = CheckReport(is_json=False)
-    for one in fine(9):
-        report.add(one)
+    for result in fine(9):
+        report.add(result)
     for _ in range(2):
         report.count_others()
     assert capsys.readouterr().out.count("6 more") == 1

@@ -61,8 +61,8 @@ def test_only_the_first_signal_counts() -> None:
     acts: list[str] = []
     with stop_signals() as signals:
         signals.then(lambda: acts.append("first"))
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
-            signal.raise_signal(one)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+            signal.raise_signal(number)
         signals.then(lambda: acts.append("late"))
     assert (signals.first, acts) == (signal.SIGTERM, ["first", "late"])
 
@@ -84,10 +84,10 @@ def test_a_signal_ends_the_wait_of_an_event_loop_even_if_it_came_before() -> Non
 
 def test_what_was_installed_before_is_again_afterwards() -> None:
     """A command may run within another program, whose processes would inherit ignored signals."""
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with stop_signals():
         signal.raise_signal(signal.SIGINT)
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_other_threads_can_use_it_without_signals() -> None:

@@ -21,13 +21,15 @@ def partition(
 
 
 def reading(*partitions: PartitionReading, at: float = 0.0, members: int = 1) -> Snapshot:
-    names = dict.fromkeys(one.group for one in partitions)
+    names = dict.fromkeys(partition.group for partition in partitions)
     who = tuple(
         Member(f"id-{number}", "truck", "10.0.0.7", None, 3, ("orders",), (("orders", 0),))
         for number in range(members)
     )
     groups = (
-        GroupReading(name, "Stable", who, tuple(one for one in partitions if one.group == name))
+        GroupReading(
+            name, "Stable", who, tuple(partition for partition in partitions if partition.group == name)
+        )
         for name in names
     )
     return Snapshot(NOW, at, tuple(groups))

@@ -76,7 +76,7 @@ def test_figures_of_a_group(group: str, run: Kshare) -> None:
 
 @pytest.mark.lengthy
 def test_group_filter(group: str, broker: Broker, run: Kshare) -> None:
-    assert [one["group"] for one in top(run, "--group", group)["groups"]] == [group]
+    assert [row["group"] for row in top(run, "--group", group)["groups"]] == [group]
     done = run("top", "--once", "--json", "--interval", "0.1", "--group", "nobody")
     assert (done.code, done.err) == (1, "kshare: no group 'nobody'\n")
     assert json.loads(done.out) | {"time": 0} == {

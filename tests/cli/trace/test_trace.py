@@ -151,7 +151,9 @@ def test_all_nodes_of_a_cluster_are_reached_through_the_proxy(tmp_path: Path) ->
                 seen = [next(records).value for _ in range(20)]
                 assert b"y" in seen
             assert trace.end() == 0
-        servers = {one["server"] for one in trace.of_type("exchange") if one["api"] == "ShareFetch"}
+        servers = {
+            exchange["server"] for exchange in trace.of_type("exchange") if exchange["api"] == "ShareFetch"
+        }
         assert servers == set(broker.bootstrap.split(","))
         assert trace.summary["undecoded"] == 0
 
@@ -176,7 +178,7 @@ def test_tls_and_login_to_the_cluster(tmp_path: Path) -> None:
         produce(trace, {})
         assert trace.end() == 0
         assert [record.value for record in broker.records("orders")] == [b"hello"]
-    assert {one["api"] for one in trace.of_type("exchange")} >= {"Metadata", "Produce"}
+    assert {exchange["api"] for exchange in trace.of_type("exchange")} >= {"Metadata", "Produce"}
 
 
 @pytest.mark.lengthy
@@ -191,9 +193,9 @@ def test_clients_log_in_through_the_proxy_and_secrets_are_masked(tmp_path: Path,
         assert trace.end() == 0
         assert [record.value for record in broker.records("orders")] == [b"hello"]
     assert trace.summary["undecoded"] == 0
-    logins = [one for one in trace.of_type("exchange") if one["api"] == "SaslAuthenticate"]
+    logins = [exchange for exchange in trace.of_type("exchange") if exchange["api"] == "SaslAuthenticate"]
     assert logins
-    assert all(set(b64decode(one["request"]["authBytes"])) == set(b"*") for one in logins)
+    assert all(set(b64decode(exchange["request"]["authBytes"])) == set(b"*") for exchange in logins)
     captured = trace.capture.read_bytes()
     assert PASSWORD.encode() not in captured
     assert b"alice" not in captured
@@ -206,7 +208,7 @@ def test_filters_choose_the_shown_exchanges(broker: Broker, tmp_path: Path) -> N
         with sync.ShareConsumer(trace.address, group="shippers", topics=["orders"]) as consumer:
             next(iter(consumer))
         assert trace.end(signal.SIGTERM) == 0
-    assert {one["api"] for one in trace.of_type("exchange")} == {"ShareFetch"}
+    assert {exchange["api"] for exchange in trace.of_type("exchange")} == {"ShareFetch"}
     assert trace.summary["exchanges"] > len(trace.of_type("exchange"))
 
 
@@ -309,9 +311,9 @@ def test_surplus_bytes_after_a_request_are_a_finding(broker: Broker, tmp_path: P
         )
         assert "orders" in listed.topics
         trace.end()
-    asked = [one for one in trace.of_type("exchange") if one.get("requestSurplusBytes")]
+    asked = [exchange for exchange in trace.of_type("exchange") if exchange.get("requestSurplusBytes")]
     assert asked
-    assert all(one["api"] == "Metadata" and "problem" not in one for one in asked)
-    (finding, *_) = [one for one in trace.of_type("finding") if one["rule"] == "surplus-bytes"]
+    assert all(exchange["api"] == "Metadata" and "problem" not in exchange for exchange in asked)
+    (finding, *_) = [finding for finding in trace.of_type("finding") if finding["rule"] == "surplus-bytes"]
     assert finding["text"] == "Metadata v13: 3 bytes are left over after the request"
     assert finding["clientId"] == "rdkafka"

@@ -16,9 +16,9 @@ from tests.helpers.documents import BROKER, blocks
 GUIDE = ROOT / "docs" / "worker-deploy.md"
 
 
-def block(language: str) -> str:
+def block(wanted: str) -> str:
     """The first block in this language."""
-    return next(text for one, text in blocks(GUIDE) if one == language)
+    return next(text for language, text in blocks(GUIDE) if language == wanted)
 
 
 @pytest.fixture

@@ -207,8 +207,8 @@ def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page) -> No
     page.wait_for_url("**/wire/capture?*")  # a page that is being left can't be loaded again
     page.reload()
     focused = tab_through(page)
-    assert all(one.has_outline for one in focused)
-    assert {"API", "Filter", "Open exchange 15"} <= {one.name for one in focused}
+    assert all(element.has_outline for element in focused)
+    assert {"API", "Filter", "Open exchange 15"} <= {element.name for element in focused}
     page.get_by_role("link", name="Open exchange 15").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Exchange 15: ShareGroupHeartbeat v1")

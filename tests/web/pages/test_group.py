@@ -18,7 +18,7 @@ FINDINGS = [
 def test_partitions_that_are_not_on_the_page_are_not_forgotten() -> None:
     """A page shows a few partitions, and the one that stands still may be another."""
     found = findings_of(FINDINGS, "packers", {"orders[0]", "orders[1]"})
-    assert [one.place for one in found] == ["", "orders[21]"]
+    assert [finding.place for finding in found] == ["", "orders[21]"]
 
 
 def test_what_to_do_about_a_partition() -> None:

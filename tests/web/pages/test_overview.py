@@ -88,7 +88,7 @@ def test_the_rate_at_which_records_are_written_is_shown(
         broker.produce("orders", [b"y"])
         text = console.request(path)[2]
         cells = re.findall(r'data-name="Written/s">([\d.]+)<|>written/s</dt><dd>([\d.]+)<', text)
-        return max((float(one or other) for one, other in cells), default=0.0)
+        return max((float(cell or other) for cell, other in cells), default=0.0)
 
     assert eventually(written, lambda rate: rate > 0)
 

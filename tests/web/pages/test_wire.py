@@ -277,9 +277,9 @@ def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page) -> No
     paste(page, console, frames.fetch_response().hex())
     page.reload()
     focused = tab_through(page)
-    assert all(one.has_outline for one in focused)
+    assert all(element.has_outline for element in focused)
     assert len(focused) < 60
-    assert "Bytes 0 to 190 of the message" in [one.name for one in focused]
+    assert "Bytes 0 to 190 of the message" in [element.name for element in focused]
     page.get_by_role("region", name="Bytes 0 to 190").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".byte-name")).to_have_text("0-3 size size 187")

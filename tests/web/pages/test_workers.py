@@ -321,8 +321,10 @@ def test_the_keyboard_alone_is_enough(start: StartConsole, page: Page) -> None:
         page.goto(f"{start(worker_urls=(str(url),)).url}/workers")
         expect(page.locator("#processes tbody tr")).to_be_visible()
         focused = tab_through(page)
-        assert all(one.has_outline for one in focused)
-        assert {"Skip to the content", "Filter", "Host", "shop-1", "g"} <= {one.name for one in focused}
+        assert all(element.has_outline for element in focused)
+        assert {"Skip to the content", "Filter", "Host", "shop-1", "g"} <= {
+            element.name for element in focused
+        }
         page.get_by_role("link", name="shop-1").focus()
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_have_text("Worker process on shop-1")

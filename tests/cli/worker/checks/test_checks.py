@@ -42,7 +42,9 @@ def facts(options: dict[str, Any] | None = None, **given: Any) -> AppFacts:
 def findings(results: Any) -> list[tuple[CheckLevel, str, str]]:
     """Those that aren't ok."""
     found: list[CheckResult] = list(results)
-    return [(one.level, one.check, one.text) for one in found if one.level is not CheckLevel.OK]
+    return [
+        (result.level, result.check, result.text) for result in found if result.level is not CheckLevel.OK
+    ]
 
 
 def only(results: Any, level: CheckLevel, check: str, text: str) -> tuple[str, ...]:
