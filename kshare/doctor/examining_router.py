@@ -8,11 +8,11 @@ together wait for twice the first limit, and a second for each one more.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
-from kshare.admin.routing import ErrorsOf, Router
+from kshare.admin.routing import Router
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool
@@ -49,33 +49,15 @@ class ExaminingRouter(Router):
         try:
             return await super().retry(step, unknown_s=unknown_s)
         except (ConnectionLost, RequestTimedOut, BrokerError):
-            if (
-                anyio.current_time() - began >= limit / 4
-            ):  # retries end before a pause that would exceed the limit
+            # Retries end before a pause that would exceed the limit.
+            if anyio.current_time() - began >= limit / 4:
                 self.limit = max(min(limit, _LEAST_LIMIT_S), limit / 2)
             raise
 
     async def ask(
-        self,
-        node: int | None,
-        request: Request[ResponseT],
-        errors_of: ErrorsOf[ResponseT],
-        deadline: float,
-        *,
-        is_repeatable: bool = True,
-        version: int | None = None,
-        on_sent: Callable[[], object] | None = None,
+        self, node: int | None, request: Request[ResponseT], *arguments: Any, **options: Any
     ) -> ResponseT:
-        node = self._responsive(request.NAME, node)
-        return await super().ask(
-            node,
-            request,
-            errors_of,
-            deadline,
-            is_repeatable=is_repeatable,
-            version=version,
-            on_sent=on_sent,
-        )
+        return await super().ask(self._responsive(request.NAME, node), request, *arguments, **options)
 
     async def send(
         self, connection: Connection, request: Request[ResponseT], version: int | None, timeout: float

@@ -44,16 +44,11 @@ class ExporterState:
     failures: int
 
 
-_OF_GROUP = ("group",)
-_OF_PARTITION = ("group", "topic", "partition")
+_LABELS = {"group": ("group",), "partition": ("group", "topic", "partition")}
 
 
-def _group(name: str, about: str) -> ExportedMetric:
-    return ExportedMetric(f"kshare_group_{name}", about, _OF_GROUP)
-
-
-def _partition(name: str, about: str) -> ExportedMetric:
-    return ExportedMetric(f"kshare_partition_{name}", about, _OF_PARTITION)
+def _metric(level: str, name: str, about: str, *labels: str, is_counter: bool = False) -> ExportedMetric:
+    return ExportedMetric(f"kshare_{level}_{name}", about, (*_LABELS[level], *labels), is_counter)
 
 
 _LAG = "Records that exist and aren't settled."
@@ -63,69 +58,58 @@ _OLDEST = "Age of the first record that isn't settled."
 _WINDOW_USE = "Size of the in-flight window, as a share of its limit."
 _REMOVED = "Records that retention or DeleteRecords removed before the group settled them."
 
-_GROUP_GAUGES: tuple[tuple[str, ExportedMetric], ...] = (
-    ("members", _group("members", "Members of the group.")),
-    ("most_members", _group("members_limit", "The most members that a group may have.")),
-    ("partitions", _group("partitions", "Partitions that the group reads.")),
-    ("lag", _group("lag_records", _LAG)),
-    ("redelivered", _group("redelivered_records", _REDELIVERED)),
-    ("most_deliveries", _group("most_deliveries", _MOST_DELIVERIES)),
-    ("delivery_limit", _group("delivery_limit", "After so many deliveries, the broker archives a record.")),
-    ("oldest_seconds", _group("oldest_unsettled_seconds", _OLDEST)),
-    (
-        "oldest_share",
-        _group(
+_GAUGES: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "group": (
+        ("members", "members", "Members of the group."),
+        ("most_members", "members_limit", "The most members that a group may have."),
+        ("partitions", "partitions", "Partitions that the group reads."),
+        ("lag", "lag_records", _LAG),
+        ("redelivered", "redelivered_records", _REDELIVERED),
+        ("most_deliveries", "most_deliveries", _MOST_DELIVERIES),
+        ("delivery_limit", "delivery_limit", "After so many deliveries, the broker archives a record."),
+        ("oldest_seconds", "oldest_unsettled_seconds", _OLDEST),
+        (
+            "oldest_share",
             "retention_use_ratio",
             "Age of the first record that isn't settled, as a share of its topic's retention: at 1, it is removed.",
         ),
-    ),
-    ("window_use", _group("window_use_ratio", f"{_WINDOW_USE} The highest of all partitions.")),
-    (
-        "pinned_windows",
-        _group(
+        ("window_use", "window_use_ratio", f"{_WINDOW_USE} The highest of all partitions."),
+        (
+            "pinned_windows",
             "pinned_windows",
             "Partitions whose in-flight window is full, and whose first record wasn't settled since the last reading.",
         ),
-    ),
-    (
-        "stalled_partitions",
-        _group(
+        (
+            "stalled_partitions",
             "stalled_partitions",
             "Partitions with members in which records wait, and nothing is settled or released any more: their window "
             "may be full of locks, which brokers don't tell.",
         ),
-    ),
-    ("removed", _group("removed_records", _REMOVED)),
-    (
-        "has_dead_letter_topic",
-        _group(
+        ("removed", "removed_records", _REMOVED),
+        (
+            "has_dead_letter_topic",
             "has_dead_letter_topic",
             "1 if a dead-letter topic is set, and nothing is known that keeps brokers from writing to it.",
         ),
+        ("dead_letters", "dead_letter_topic_records", "Records in the group's dead-letter topic."),
     ),
-    ("dead_letters", _group("dead_letter_topic_records", "Records in the group's dead-letter topic.")),
-)
-_PARTITION_GAUGES: tuple[tuple[str, ExportedMetric], ...] = (
-    ("lag", _partition("lag_records", _LAG)),
-    ("redelivered", _partition("redelivered_records", _REDELIVERED)),
-    ("most_deliveries", _partition("most_deliveries", _MOST_DELIVERIES)),
-    ("start", _partition("start_offset", "The first offset that isn't settled.")),
-    (
-        "start_unmoved_seconds",
-        _partition("start_unmoved_seconds", "For how long the start offset hasn't changed, at least."),
-    ),
-    ("oldest_seconds", _partition("oldest_unsettled_seconds", _OLDEST)),
-    ("retention_seconds", _partition("retention_seconds", "How long the topic keeps records.")),
-    ("window_use", _partition("window_use_ratio", _WINDOW_USE)),
-    (
-        "is_window_full",
-        _partition(
-            "window_full",
-            "1 if the in-flight window is full, and records behind it wait.",
+    "partition": (
+        ("lag", "lag_records", _LAG),
+        ("redelivered", "redelivered_records", _REDELIVERED),
+        ("most_deliveries", "most_deliveries", _MOST_DELIVERIES),
+        ("start", "start_offset", "The first offset that isn't settled."),
+        (
+            "start_unmoved_seconds",
+            "start_unmoved_seconds",
+            "For how long the start offset hasn't changed, at least.",
         ),
+        ("oldest_seconds", "oldest_unsettled_seconds", _OLDEST),
+        ("retention_seconds", "retention_seconds", "How long the topic keeps records."),
+        ("window_use", "window_use_ratio", _WINDOW_USE),
+        ("is_window_full", "window_full", "1 if the in-flight window is full, and records behind it wait."),
+        ("removed", "removed_records", _REMOVED),
     ),
-    ("removed", _partition("removed_records", _REMOVED)),
-)
+}
 _COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("written", "written_total", "Records written to the partitions."),
     ("settled", "settled_total", "Records settled, or removed by retention before."),
@@ -133,22 +117,19 @@ _COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("accepted", "accepted_total", "Records accepted."),
     ("released", "released_total", "How often records were released, or their locks expired."),
 )
-_ARCHIVED = (
-    "archived_total",
-    "Records archived: rejected, or given up by the broker at the delivery limit.",
-)
+_ARCHIVED = "Records archived: rejected, or given up by the broker at the delivery limit."
 
-
-def _counter(level: str, name: str, about: str, *more: str) -> ExportedMetric:
-    labels = _OF_GROUP if level == "group" else _OF_PARTITION
-    return ExportedMetric(f"kshare_{level}_{name}", about, (*labels, *more), is_counter=True)
-
-
-_COUNTED = {
-    level: tuple((key, _counter(level, name, about)) for key, name, about in _COUNTERS)
-    for level in ("group", "partition")
+_OF_ROW = {
+    level: {
+        **{key: _metric(level, name, about) for key, name, about in gauges},
+        **{key: _metric(level, name, about, is_counter=True) for key, name, about in _COUNTERS},
+    }
+    for level, gauges in _GAUGES.items()
 }
-_ARCHIVED_OF = {level: _counter(level, *_ARCHIVED, "reason") for level in ("group", "partition")}
+"""By the names of figures."""
+_ARCHIVED_OF = {
+    level: _metric(level, "archived_total", _ARCHIVED, "reason", is_counter=True) for level in _GAUGES
+}
 
 UP = ExportedMetric(
     "kshare_exporter_up", "1 if the last reading of the cluster succeeded, and isn't too old."
@@ -165,12 +146,7 @@ UNREADABLE = ExportedMetric(
 )
 
 METRICS: tuple[ExportedMetric, ...] = (
-    *(metric for _, metric in _GROUP_GAUGES),
-    *(metric for _, metric in _COUNTED["group"]),
-    _ARCHIVED_OF["group"],
-    *(metric for _, metric in _PARTITION_GAUGES),
-    *(metric for _, metric in _COUNTED["partition"]),
-    _ARCHIVED_OF["partition"],
+    *(metric for level in _GAUGES for metric in (*_OF_ROW[level].values(), _ARCHIVED_OF[level])),
     *(UP, LAST_SUCCESS, READING, REQUESTS, FAILURES, UNREADABLE),
 )
 
@@ -178,11 +154,11 @@ METRICS: tuple[ExportedMetric, ...] = (
 def report_values(found: Report, *, has_partitions: bool) -> Iterator[ExportedValue]:
     """Everything that a report knows."""
     for name, row in found.groups.items():
-        yield from _row_values("group", row, (name,), _GROUP_GAUGES)
+        yield from _row_values("group", row, (name,))
     if has_partitions:
         for row in found.partitions:
             where = (str(row["group"]), str(row["topic"]), str(row["partition"]))
-            yield from _row_values("partition", row, where, _PARTITION_GAUGES)
+            yield from _row_values("partition", row, where)
     yield ExportedValue(UNREADABLE, (), found.unreadable)
 
 
@@ -197,10 +173,8 @@ def exporter_values(state: ExporterState) -> Iterator[ExportedValue]:
         yield from _value(metric, (), value)
 
 
-def _row_values(
-    level: str, row: Row, where: tuple[str, ...], gauges: tuple[tuple[str, ExportedMetric], ...]
-) -> Iterator[ExportedValue]:
-    for key, metric in (*gauges, *_COUNTED[level]):
+def _row_values(level: str, row: Row, where: tuple[str, ...]) -> Iterator[ExportedValue]:
+    for key, metric in _OF_ROW[level].items():
         yield from _value(metric, where, row.get(key))
     for reason in ArchiveReason:
         yield from _value(_ARCHIVED_OF[level], (*where, reason), row.get(f"archived: {reason}"))

@@ -73,8 +73,8 @@ class Relay:
         self._responded = ResponseStream(self._pending_requests, move)
         self._observe_request: See = observer.client_sends
         self._observe_response: See = observer.server_sends
-        self._requests = _Lane(client, server, loop.receive, self._pass_request, self._heads)
-        self._responses = _Lane(server, client, loop.receive, self._pass_response, self._responded)
+        self._requests = _Lane(client, server, loop.unseen.receive, self._pass_request, self._heads)
+        self._responses = _Lane(server, client, loop.unseen.receive, self._pass_response, self._responded)
         self._has_begun = False
         self._ended_by_client = False
         self._ended = anyio.Event()
@@ -138,11 +138,11 @@ class Relay:
                 raise EOFError
         for head in self._heads.feed(data):
             self._pending_requests[head.correlation_id] = head
-        self._pump.look_later(self._observe_request, len(data))
+        self._pump.unseen.add(self._observe_request, len(data))
         return (data,)
 
     def _pass_response(self, data: memoryview) -> Iterable[bytes | memoryview]:
-        self._pump.look_later(self._observe_response, len(data))
+        self._pump.unseen.add(self._observe_response, len(data))
         return self._responded.feed(data)
 
 

@@ -18,7 +18,7 @@ from time import monotonic
 import anyio
 from anyio.lowlevel import checkpoint
 
-from kshare.trace.inspection_queue import InspectionQueue, See
+from kshare.trace.inspection_queue import InspectionQueue
 
 READABLE, WRITABLE = EVENT_READ, EVENT_WRITE
 
@@ -34,14 +34,15 @@ class SocketLoop:
     def __init__(self) -> None:
         self._selector = DefaultSelector()
         self._interests: dict[socket.socket, int] = {}
-        self._unseen = InspectionQueue()
+        self.unseen = InspectionQueue()
+        """Receives what is to be forwarded now and inspected later."""
         self._is_looking = False
         self._look_at = 0.0
 
     async def run(self) -> None:
         """Runs until cancelled."""
         while True:
-            if not self._unseen:
+            if not self.unseen:
                 await anyio.wait_readable(self._selector)
             self._move(monotonic() + _SLICE_S)
             await checkpoint()
@@ -68,18 +69,10 @@ class SocketLoop:
             if self._interests.pop(source, 0):
                 self._selector.unregister(source)
 
-    def receive(self, source: socket.socket) -> memoryview:
-        """Receives bytes that are to be forwarded now and inspected later."""
-        return self._unseen.receive(source)
-
-    def look_later(self, see: See, size: int) -> None:
-        """Queues the last `size` bytes that were received for inspection, in order."""
-        self._unseen.add(see, size)
-
     def look(self) -> None:
         """Inspects everything that is queued."""
-        while self._unseen:
-            self._unseen.look()
+        while self.unseen:
+            self.unseen.look()
 
     def _move(self, until: float) -> None:
         """Handles events until `until`, or until nothing is left to do."""
@@ -88,12 +81,12 @@ class SocketLoop:
             for key, events in ready:
                 if key.fileobj in self._interests:
                     key.data(events)
-            if not ready and not self._unseen:
+            if not ready and not self.unseen:
                 return
             if not ready or now >= self._look_at:
                 self._is_looking = True
-            if self._unseen.is_too_much or (self._is_looking and not ready):
-                self._unseen.look()
-            if not self._unseen:
+            if self.unseen.is_too_much or (self._is_looking and not ready):
+                self.unseen.look()
+            if not self.unseen:
                 self._is_looking = False
                 self._look_at = now + _UNSEEN_S

@@ -16,13 +16,6 @@ MOST_CHOSEN = 200
 """How many dead letters can be chosen one by one: a page lists fewer, and a command line must hold them."""
 _NAMED, _LONGEST = 5, 100
 FILTERS = ("source", "from_group", "reason", "since", "until")
-_WORDS = {
-    "source": "--source",
-    "from_group": "--from-group",
-    "reason": "--reason",
-    "since": "--since",
-    "until": "--until",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +89,7 @@ class LetterChoice:
         """The command that does the same on the cluster with this address."""
         words = ["kshare", "dlq", action, self.topic]
         for name, value in self.filters.items():
-            words += [_WORDS[name], value]
+            words += [f"--{name.replace('_', '-')}", value]
         for partition, offset in self.places:
             words += ["--letter", f"{partition}:{offset}"]
         if action == "drop" and not self.filters and not self.places:

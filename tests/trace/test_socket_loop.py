@@ -40,7 +40,7 @@ class Seen:
 def passed(pump: SocketLoop, pair: tuple[socket.socket, socket.socket], data: bytes) -> int:
     here, there = pair
     there.sendall(data)
-    received = pump.receive(here)
+    received = pump.unseen.receive(here)
     assert received == data
     return len(received)
 
@@ -53,7 +53,7 @@ def test_consecutive_pieces_are_inspected_as_one(
     seen = Seen()
     see = seen.see
     for piece in (b"ab", b"cde", b"f", b"late"):
-        pump.look_later(see, passed(pump, pair, piece))
+        pump.unseen.add(see, passed(pump, pair, piece))
     assert seen.pieces == []
     pump.look()
     assert seen.pieces == [b"abcdef", b"late"]
@@ -78,7 +78,7 @@ def test_requests_and_responses_are_inspected_in_order(
         (asked, b"2?"),
         (responded, b"2!"),
     ):
-        pump.look_later(see, passed(pump, pair, data))
+        pump.unseen.add(see, passed(pump, pair, data))
     pump.look()
     assert b"".join(data for kind, data in order if kind == "asked") == b"1?2?"
     assert [kind for kind, _ in order] == ["asked", "answered", "asked", "answered"]
@@ -93,7 +93,7 @@ def test_bytes_in_use_are_not_overwritten(
     see = seen.see
     said = [random.randbytes(random.choice([10, 1_000, 60_000, 100_000])) for _ in range(300)]
     for data in said:
-        pump.look_later(see, passed(pump, pair, data))
+        pump.unseen.add(see, passed(pump, pair, data))
     pump.look()
     assert b"".join(seen.pieces) == b"".join(said)
 
@@ -109,9 +109,9 @@ async def test_forwarding_has_priority_over_inspection(
 
     def on_ready(events: int) -> None:
         nonlocal seen_by_then
-        data = pump.receive(here)
+        data = pump.unseen.receive(here)
         passed_on.extend(data)
-        pump.look_later(see, len(data))
+        pump.unseen.add(see, len(data))
         if len(passed_on) < 500:
             there.send(b"x")
         else:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+
+if TYPE_CHECKING:
+    from kshare.cli.cluster.connection import Cluster
 
 Server: TypeAlias = Annotated[
     str | None,
@@ -26,3 +29,14 @@ Properties: TypeAlias = Annotated[
     ),
 ]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OnlyGroups: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
+]
+
+
+def cluster_of(server: str | None, properties: Path | None) -> Cluster:
+    """What is imported for it isn't needed before the command runs."""
+    from kshare.cli.cluster.connection import Cluster
+
+    return Cluster(server, properties)

@@ -45,11 +45,6 @@ class ConsumeMode:
     """None: no limit."""
     is_interactive: bool
 
-    def options(self) -> dict[str, Any]:
-        """Hold few records: each that is acquired but not printed has lost one of its deliveries."""
-        options: dict[str, Any] = {"max_records": 1, "acquire": "records"}
-        return options | ({"max_lease_seconds": _LONGEST_PROMPT_S} if self.is_interactive else {})
-
 
 def word(reject: bool, release: bool) -> AckName:
     if reject and release:
@@ -61,7 +56,9 @@ def consume(
     cluster: Cluster, group: str | None, topics: list[str], mode: ConsumeMode, form: RecordFormat
 ) -> None:
     report = ConsumeReport()
-    options: dict[str, Any] = {**cluster.options, **mode.options()}
+    # It holds few records: each that is acquired but not printed has lost one of its deliveries.
+    options: dict[str, Any] = {**cluster.options, "max_records": 1, "acquire": "records"}
+    options |= {"max_lease_seconds": _LONGEST_PROMPT_S} if mode.is_interactive else {}
     from_file = options.pop("group.id", None)
     options |= {"group": group or from_file or _KAFKAS_GROUP, "topics": topics}
     options |= {"acknowledgement": "explicit", "on_settled": report.on_outcome}

@@ -47,14 +47,14 @@ def run_drop(
         form = {"group": named, "dropped": progress.dropped, "unconfirmed": progress.unconfirmed}
         show_json(screen, form | form_of(outcome))
     else:
-        screen.line((f"{counted(progress.dropped, 'dead letter')} dropped", ""))
+        screen.line(f"{counted(progress.dropped, 'dead letter')} dropped")
         show_skipped(screen, progress, named)
         if progress.again:
             again = f"{counted(progress.again, 'dead letter')} not dropped: the lock was lost"
-            screen.line((f"{again}, so the next run gets it again", ""))
+            screen.line(f"{again}, so the next run gets it again")
         if progress.unconfirmed:
             unconfirmed = f"{counted(progress.unconfirmed, 'dead letter')} may or may not be dropped"
-            screen.line((f"{unconfirmed}: see kshare dlq show {topic}", ""))
+            screen.line(f"{unconfirmed}: see kshare dlq show {topic}")
         show_moved(screen, progress, named)
     screen.done()
     complain(outcome.problem, progress, named, outcome.is_complete, "drop")
@@ -73,14 +73,14 @@ def _show_plan(screen: Screen, planned: list[PlannedDrop], given_up: str, is_jso
     if is_json:
         show_json(screen, [letter_form(row.letter) | {"is_duplicate": row.is_duplicate} for row in planned])
     elif not planned:
-        screen.line((f"nothing to drop{given_up}", ""))
+        screen.line(f"nothing to drop{given_up}")
     else:
         duplicates = sum(row.is_duplicate for row in planned)
         marks = ["yes" if row.is_duplicate else None for row in planned]
         show_rows(screen, [row.letter for row in planned], "DUPLICATE", marks)
         count = len(planned) - duplicates
         also = f", and {counted(duplicates, 'duplicate')} settled" if duplicates else ""
-        screen.line((f"{counted(count, 'dead letter')} would be dropped{also}; nothing was changed", ""))
+        screen.line(f"{counted(count, 'dead letter')} would be dropped{also}; nothing was changed")
 
 
 def _progress_text(progress: DropProgress) -> str:

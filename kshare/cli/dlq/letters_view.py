@@ -46,7 +46,7 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
         ]
         show(screen, heads, rows, ["PARTITIONS", "LETTERS", "SETTLED"])
     else:
-        screen.line(("no dead-letter topics are marked as such", ""))
+        screen.line("no dead-letter topics are marked as such")
         hint = "kshare dlq show TOPIC shows those of one that isn't; before Kafka 4.4, topics can't be marked"
         screen.line((hint, "dim"))
     screen.done()
@@ -90,11 +90,11 @@ def show_letters(
             screen, [letter_form(letter) | mark.form for letter, mark in zip(found, marks, strict=True)]
         )
     elif not found:
-        screen.line((problem or "no matching dead letters", ""))
+        screen.line(problem or "no matching dead letters")
     elif explain:
         for index, (letter, mark) in enumerate(zip(found, marks, strict=True)):
             if index:
-                screen.line(("", ""))
+                screen.line()
             _explain(screen, letter)
             if mark.is_settled:
                 screen.line((f"  settled by group {group}: {mark.explanation}", "green"))

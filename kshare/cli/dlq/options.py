@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
 
 dlq = command_group("List dead letters, show them, redrive them to their original topics, or drop them.")
@@ -84,10 +84,9 @@ def list_(
     server: Server = None, properties: Properties = None, group: Group = None, is_json: Json = False
 ) -> None:
     """List dead-letter topics, with the number of dead letters that were not redriven, and their groups."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq.letters_view import show_topics
 
-    show_topics(Cluster(server, properties), group, is_json)
+    show_topics(cluster_of(server, properties), group, is_json)
 
 
 @dlq.command("show")
@@ -109,7 +108,6 @@ def show(
     is_json: Json = False,
 ) -> None:
     """Show dead letters without settling them; redriven ones are marked."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq.chosen_letters import require_topic_arguments, selection
     from kshare.cli.dlq.letters_view import show_letters
     from kshare.dead_letters.letter_states import default_group
@@ -117,7 +115,7 @@ def show(
     require_topic_arguments(topic, source)
     chosen = selection(source, from_group, reason, since, until, letter)
     named = group or default_group(topic)
-    show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
+    show_letters(cluster_of(server, properties), topic, named, chosen, most, explain, is_json)
 
 
 @dlq.command("redrive", short_help="Write the records of dead letters to their topics again.")
@@ -156,7 +154,6 @@ def redrive(
     Can be interrupted, or killed, and run again: nothing is lost. Records written just before the interruption
     may be written twice.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq.chosen_letters import require_topic_arguments, selection
     from kshare.cli.dlq.redrive_view import run_redrive
     from kshare.dead_letters.redrive_records import RedriveRequest
@@ -164,7 +161,7 @@ def redrive(
     require_topic_arguments(topic, source, to)
     chosen = selection(source, from_group, reason, since, until, letter)
     request = RedriveRequest(chosen, to, rate, most, settle_others)
-    run_redrive(Cluster(server, properties), topic, group, request, dry_run, is_json)
+    run_redrive(cluster_of(server, properties), topic, group, request, dry_run, is_json)
 
 
 @dlq.command("drop", short_help="Settle dead letters without redriving them.")
@@ -188,7 +185,6 @@ def drop(
 
     They stay in the topic as long as its retention allows. Another --group can still redrive them.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq.chosen_letters import require_topic_arguments, selection
     from kshare.cli.dlq.drop_view import run_drop
     from kshare.dead_letters.drop import DropRequest
@@ -198,4 +194,4 @@ def drop(
     chosen = selection(source, from_group, reason, since, until, letter)
     if all_ == (chosen != Selection()):
         raise typer.BadParameter("select dead letters, for example with --letter or --reason, or give --all")
-    run_drop(Cluster(server, properties), topic, group, DropRequest(chosen, most), dry_run, is_json)
+    run_drop(cluster_of(server, properties), topic, group, DropRequest(chosen, most), dry_run, is_json)

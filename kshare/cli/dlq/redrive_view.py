@@ -103,17 +103,17 @@ def _show_plan(
     if is_json:
         return show_json(screen, [_form(row, readers) for row in planned.rows])
     if not planned.rows:
-        return screen.line((f"nothing to redrive{given_up}", ""))
+        return screen.line(f"nothing to redrive{given_up}")
     rows_shown = [(row.letter.place, row.letter.origin, _destination(row)) for row in planned.rows]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
     if planned.unshown:
-        screen.line((f"{planned.unshown} more aren't shown", ""))
+        screen.line(f"{planned.unshown} more aren't shown")
     total, targets = planned.targets.total(), _by_target(planned.targets)
-    screen.line((f"{counted(total, 'dead letter')} would be redriven{targets}; nothing was changed", ""))
+    screen.line(f"{counted(total, 'dead letter')} would be redriven{targets}; nothing was changed")
     for kind, count in planned.left.most_common():
-        screen.line((f"{counted(count, 'dead letter')} would not be redriven: {kind}", ""))
+        screen.line(f"{counted(count, 'dead letter')} would not be redriven: {kind}")
     for sentence in sentences(readers):
-        screen.line((sentence, ""))
+        screen.line(sentence)
     return None
 
 
@@ -151,15 +151,15 @@ def _show_outcome(
         }
         return show_json(screen, form | form_of(outcome))
     targets = _by_target(progress.targets)
-    screen.line((f"{counted(progress.redriven, 'dead letter')} redriven{targets}", ""))
+    screen.line(f"{counted(progress.redriven, 'dead letter')} redriven{targets}")
     show_skipped(screen, progress, group, are_settled=request.settles_others)
     if progress.again:
         again = counted(progress.again, "dead letter")
-        screen.line((f"{again} will be redelivered and redriven again: the lock was lost", ""))
+        screen.line(f"{again} will be redelivered and redriven again: the lock was lost")
     for letter, reason in progress.left:
-        screen.line((f"{letter.place} not redriven: {reason}", ""))
+        screen.line(f"{letter.place} not redriven: {reason}")
     if more := progress.left_count - len(progress.left):
-        screen.line((f"{more} more not redriven", ""))
+        screen.line(f"{more} more not redriven")
     show_moved(screen, progress, group)
     return None
 

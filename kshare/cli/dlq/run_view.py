@@ -88,16 +88,16 @@ def show_skipped(screen: Screen, progress: RunProgress, group: str, *, are_settl
     if progress.passed_over:
         used = f"{'it' if progress.passed_over == 1 else 'each'} used one of its deliveries to"
         effect = "settled for" if are_settled else used
-        screen.line((f"{counted(progress.passed_over, 'dead letter')} skipped: {effect} group {group}", ""))
+        screen.line(f"{counted(progress.passed_over, 'dead letter')} skipped: {effect} group {group}")
     if progress.duplicates:
         duplicates = f"{counted(progress.duplicates, 'duplicate')} settled: moves that were interrupted had left copies"
-        screen.line((duplicates, ""))
+        screen.line(duplicates)
 
 
 def show_moved(screen: Screen, progress: RunProgress, group: str) -> None:
     if progress.moved:
         moved = f"{counted(progress.moved, 'dead letter')} written to the end of the topic again: group {group} has "
-        screen.line((f"{moved}delivered them as often as it may, and would have archived them", ""))
+        screen.line(f"{moved}delivered them as often as it may, and would have archived them")
 
 
 def note_of_given_up(cluster: Cluster, topic: str, group: str, selection: Selection) -> str:

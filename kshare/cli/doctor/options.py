@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 
 
 def doctor(
@@ -31,9 +31,8 @@ def doctor(
 
     Changes nothing and joins no group. The exit code is 1 if there is a problem, or if brokers don't respond.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.doctor.run import run_doctor
     from kshare.cli.terminal.arguments import require_whole_topics
 
     require_whole_topics("--topic", topic or ())
-    run_doctor(Cluster(server, properties), group or [], topic or [], is_json)
+    run_doctor(cluster_of(server, properties), group or [], topic or [], is_json)

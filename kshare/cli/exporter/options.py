@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.cluster.options import Properties, Server
+from kshare.cli.cluster.options import OnlyGroups, Properties, Server, cluster_of
 
 _LONGEST_INTERVAL_S = 3600
 
@@ -14,10 +14,7 @@ _LONGEST_INTERVAL_S = 3600
 def exporter(
     server: Server = None,
     properties: Properties = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
-    ] = None,
+    group: OnlyGroups = None,
     listen: Annotated[
         str,
         typer.Option("--listen", metavar="HOST:PORT", help="Address to serve HTTP on. Port 0 means any."),
@@ -37,7 +34,6 @@ def exporter(
 
     The groups may have members of any client. Metrics are at /metrics, JSON at /groups and /groups/NAME.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.exporter.run import run_exporter_command
 
-    run_exporter_command(Cluster(server, properties), group or [], listen, interval, has_partitions)
+    run_exporter_command(cluster_of(server, properties), group or [], listen, interval, has_partitions)

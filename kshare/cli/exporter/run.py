@@ -42,7 +42,7 @@ async def _run(settings: NetSettings, options: ExporterOptions, signals: StopSig
 
     def say_where(port: int) -> None:
         screen = Screen()
-        screen.line((f"metrics: http://{format_address((options.listen[0], port))}/metrics", ""))
+        screen.line(f"metrics: http://{format_address((options.listen[0], port))}/metrics")
         screen.done()
 
     failure: KshareError | None = None

@@ -63,7 +63,7 @@ def reset_offsets(
         heads = ["GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER"]
         show(screen, heads, rows, ["PARTITION", "BEFORE", "AFTER"])
         if is_dry_run:
-            screen.line(("nothing was changed: add --execute to do it", ""))
+            screen.line("nothing was changed: add --execute to do it")
     screen.done()
 
 

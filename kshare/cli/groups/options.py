@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
 
 groups = command_group("List share groups, show and reset their offsets, configure and delete them.")
@@ -46,11 +46,10 @@ def list_(
     is_json: Json = False,
 ) -> None:
     """List share groups with type and state."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
     states = [_state(name) for name in state or []]
-    view.show_list(Cluster(server, properties), states, every_type, is_json)
+    view.show_list(cluster_of(server, properties), states, every_type, is_json)
 
 
 def _state(text: str) -> str:
@@ -78,11 +77,10 @@ def describe(
     is_json: Json = False,
 ) -> None:
     """Show offsets and lag, members, or the state of share groups."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
     chosen = [name for name, is_on in (("state", state), ("members", members), ("offsets", offsets)) if is_on]
-    view.show_groups(Cluster(server, properties), names or [], chosen or ["offsets"], verbose, is_json)
+    view.show_groups(cluster_of(server, properties), names or [], chosen or ["offsets"], verbose, is_json)
 
 
 @groups.command("reset-offsets")
@@ -115,13 +113,12 @@ def reset_offsets(
     is_json: Json = False,
 ) -> None:
     """Reset the start offsets of a group without members."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
     from kshare.cli.terminal.arguments import chosen_topics
 
     to = change.point(to_earliest, to_latest, to_datetime, to_offset)
     chosen = chosen_topics(topic or [])
-    change.reset_offsets(Cluster(server, properties), group, to, chosen, not execute, is_json)
+    change.reset_offsets(cluster_of(server, properties), group, to, chosen, not execute, is_json)
 
 
 @groups.command("delete-offsets")
@@ -135,12 +132,11 @@ def delete_offsets(
     is_json: Json = False,
 ) -> None:
     """Delete the offsets of topics from a group without members."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
     from kshare.cli.terminal.arguments import require_whole_topics
 
     require_whole_topics("--topic", topic)
-    change.delete_offsets(Cluster(server, properties), group, topic, is_json)
+    change.delete_offsets(cluster_of(server, properties), group, topic, is_json)
 
 
 @groups.command("delete")
@@ -151,10 +147,9 @@ def delete(
     is_json: Json = False,
 ) -> None:
     """Delete groups without members."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
 
-    change.delete(Cluster(server, properties), names, is_json)
+    change.delete(cluster_of(server, properties), names, is_json)
 
 
 @config.command("show")
@@ -162,10 +157,9 @@ def show_config(
     group: Group, server: Server = None, properties: Properties = None, is_json: Json = False
 ) -> None:
     """Show the effective values, where each was set, and its bounds."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
-    view.show_config(Cluster(server, properties), group, is_json)
+    view.show_config(cluster_of(server, properties), group, is_json)
 
 
 @config.command("set")
@@ -177,12 +171,11 @@ def set_config(
     is_json: Json = False,
 ) -> None:
     """Change settings of a group, for example share.auto.offset.reset=earliest."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
     from kshare.cli.terminal import arguments
 
     changes = arguments.settings(settings)
-    change.change_config(Cluster(server, properties), group, changes, is_json)
+    change.change_config(cluster_of(server, properties), group, changes, is_json)
 
 
 @config.command("unset")
@@ -194,7 +187,6 @@ def unset_config(
     is_json: Json = False,
 ) -> None:
     """Remove settings of a group: the broker defaults apply again."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
 
-    change.change_config(Cluster(server, properties), group, dict.fromkeys(names), is_json)
+    change.change_config(cluster_of(server, properties), group, dict.fromkeys(names), is_json)

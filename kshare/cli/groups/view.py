@@ -39,11 +39,11 @@ def show_groups(
     if is_json:
         show_json(screen, [_as_json(*group, parts) for group in found])
     elif not found:
-        screen.line(("no visible share groups", ""))
+        screen.line("no visible share groups")
     else:
         for index, part in enumerate(parts):
             if index:
-                screen.line(("", ""))
+                screen.line()
             _PARTS[part](screen, found, verbose)
     screen.done()
 
@@ -167,7 +167,7 @@ def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
 
 def _show_without(screen: Screen, groups: Iterable[str], what: str) -> None:
     for group in groups:
-        screen.line((f"group {group} has no {what}", ""))
+        screen.line(f"group {group} has no {what}")
 
 
 _PARTS = {"state": _show_state, "members": _show_members, "offsets": _show_offsets}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, OnlyGroups, Properties, Server, cluster_of
 
 _WATCH = "--watch"
 _USUAL_INTERVAL = "2"
@@ -28,10 +28,7 @@ class LagCommand(TyperCommand):
 def lag(
     server: Server = None,
     properties: Properties = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
-    ] = None,
+    group: OnlyGroups = None,
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,8 +54,7 @@ def lag(
 
     With --watch and --json, each update is one line of JSON.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.lag.run import run_lag
     from kshare.cli.terminal.arguments import chosen_topics
 
-    run_lag(Cluster(server, properties), group or [], chosen_topics(topic or []), interval, is_json)
+    run_lag(cluster_of(server, properties), group or [], chosen_topics(topic or []), interval, is_json)

@@ -128,7 +128,7 @@ def _show(
         for line in _table(screen, found, topics):
             screen.line(line)
         if is_watched:
-            screen.line(("", ""))
+            screen.line()
 
 
 def _table(screen: Screen, found: Sequence[GroupLag], topics: Topics | None) -> Iterable[Part]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 
 if TYPE_CHECKING:
     from kshare.producer.settings import CompressionName
@@ -91,7 +91,6 @@ def produce(
     is_json: Json = False,
 ) -> None:
     """Write records from standard input or files, or generated ones for a test."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.produce import run
     from kshare.cli.produce.input_records import Template
     from kshare.cli.terminal.arguments import require_whole_topics
@@ -103,4 +102,4 @@ def produce(
         raise typer.BadParameter(f"--size {size}: a Kafka record holds at most {_LARGEST_VALUE} bytes")
     template = Template.of(key, header or [], partition, separator, null)
     source = run.source(files or [], form, template, count, size)
-    run.produce(Cluster(server, properties), topic, source, codec, rate, is_json)
+    run.produce(cluster_of(server, properties), topic, source, codec, rate, is_json)

@@ -151,7 +151,7 @@ def _report(topic: str, written: _Written, is_json: bool) -> None:
         text = f"{counted(written.records, 'record')} written{': ' if where else ''}{' '.join(where)}"
         if written.unconfirmed:
             text += f"; {written.unconfirmed} more sent but not confirmed"
-        screen.line((text, ""))
+        screen.line(text)
     screen.done()
 
 

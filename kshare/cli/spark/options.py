@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
 
 spark = command_group('Tools for Spark queries with format("kshare").')
@@ -36,10 +36,9 @@ def inspect(
     is_json: Json = False,
 ) -> None:
     """Show how many records are staged in journals, of which partitions and since when. Changes nothing."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.spark import run
 
-    run.inspect(Cluster(server, properties), topics or [], folder, is_json)
+    run.inspect(cluster_of(server, properties), topics or [], folder, is_json)
 
 
 @journal.command("return", short_help="Write staged records to their topics again.")
@@ -58,7 +57,6 @@ def return_(
     They were accepted, so the group doesn't deliver them again. Their copies have new offsets. Can be interrupted
     and run again: records written just before the interruption may be written twice.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.spark import run
 
-    run.write_back(Cluster(server, properties), topic, folder, dry_run, is_json)
+    run.write_back(cluster_of(server, properties), topic, folder, dry_run, is_json)

@@ -66,7 +66,7 @@ def inspect(cluster: Cluster, topics: Sequence[str], folder: Path | None, is_jso
             rows = [row for journal in found for row in _rows(journal)]
             show(screen, _HEADS, rows, ["PARTITION", "STAGED"])
         elif not unreadable:
-            screen.line(("there are no journals", ""))
+            screen.line("there are no journals")
         for place, error in unreadable:
             screen.paragraph((f"{place}  ", "bold"), f"can't be read: {error}", 2)
         for journal in found:
@@ -100,7 +100,7 @@ def write_back(
     if is_json:
         show_json(screen, asdict(returned))
     else:
-        screen.line((f"{counted(returned.written, 'record')} written to their topics again", ""))
+        screen.line(f"{counted(returned.written, 'record')} written to their topics again")
         if returned.missing:
             screen.line((f"{counted(returned.missing, 'offset')} had no record any more", "yellow"))
         if returned.damage:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.cluster.options import Properties, Server
+from kshare.cli.cluster.options import Properties, Server, cluster_of
 
 
 def state(
@@ -38,7 +38,6 @@ def state(
     ] = False,
 ) -> None:
     """Show the stored state of share-partitions, read from __share_group_state."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.state import run
     from kshare.cli.terminal.arguments import chosen_topics
 
@@ -46,4 +45,4 @@ def state(
     if files:
         run.show_files(files, wanted)
     else:
-        run.show_cluster(Cluster(server, properties), wanted)
+        run.show_cluster(cluster_of(server, properties), wanted)

@@ -80,7 +80,9 @@ class Screen:
         rows = [Text.assemble(*_harmless(parts), no_wrap=True, overflow="ellipsis") for parts in lines]
         self._drawing.update(Group(*rows), refresh=True)
 
-    def line(self, *parts: Part) -> None:
+    def line(self, *given: Part | str) -> None:
+        """Print a line. A text alone has no style."""
+        parts = [(part, "") if isinstance(part, str) else part for part in given]
         if self.is_plain:
             self.text(escaped("".join([text for text, _ in parts]).rstrip()) + "\n")
             return

@@ -77,7 +77,7 @@ def print_rows(
     elif rows or nothing is None:
         show(screen, heads, rows, numbers)
     else:
-        screen.line((nothing, ""))
+        screen.line(nothing)
     screen.done()
 
 
@@ -87,5 +87,5 @@ def print_done(is_json: bool, form: object, text: str) -> None:
     if is_json:
         show_json(screen, form)
     else:
-        screen.line((text, ""))
+        screen.line(text)
     screen.done()

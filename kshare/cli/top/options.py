@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.cluster.options import Properties, Server
+from kshare.cli.cluster.options import OnlyGroups, Properties, Server, cluster_of
 
 _LONGEST_INTERVAL_S = 86_400
 
@@ -23,10 +23,7 @@ class TopView(StrEnum):
 def top(
     server: Server = None,
     properties: Properties = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
-    ] = None,
+    group: OnlyGroups = None,
     view: Annotated[TopView, typer.Option(help="View to start with.")] = TopView.GROUPS,
     sort: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Column to sort by, such as lag or oldest.")
@@ -41,7 +38,6 @@ def top(
 
     Press ? on the live screen for an explanation of columns and keys.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.top.run import run_top
     from kshare.monitor.figures import COLUMNS, TableView
 
@@ -52,4 +48,4 @@ def top(
     if interval > _LONGEST_INTERVAL_S:
         raise typer.BadParameter(f"--interval {interval:g}: at most a day ({_LONGEST_INTERVAL_S} seconds)")
     by = columns[sort.lower()] if sort else None
-    run_top(Cluster(server, properties), group or [], chosen, by, interval, once, is_json)
+    run_top(cluster_of(server, properties), group or [], chosen, by, interval, once, is_json)

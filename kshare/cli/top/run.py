@@ -67,7 +67,7 @@ async def _once(collector: Collector, board: TopScreen, interval: float, is_json
         for line in (head, *body):
             text = "".join(part for part, _ in line).rstrip()
             if text:
-                screen.line((" ".join(text.split()) if line is head else text, ""))
+                screen.line(" ".join(text.split()) if line is head else text)
     screen.done()
     if now.missing:
         raise Failure("; ".join(now.missing))

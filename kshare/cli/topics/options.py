@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
 
 topics = command_group("List, create and delete topics.")
@@ -24,10 +24,9 @@ def list_(
     is_json: Json = False,
 ) -> None:
     """List topics with their partitions and replicas."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.topics import run
 
-    run.show_list(Cluster(server, properties), internal, is_json)
+    run.show_list(cluster_of(server, properties), internal, is_json)
 
 
 @topics.command("create")
@@ -58,17 +57,15 @@ def create(
     is_json: Json = False,
 ) -> None:
     """Create topics."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.topics import run
 
     settings = run.settings(config or [])
-    run.create(Cluster(server, properties), names, partitions, replication_factor, settings, is_json)
+    run.create(cluster_of(server, properties), names, partitions, replication_factor, settings, is_json)
 
 
 @topics.command("delete")
 def delete(names: Names, server: Server = None, properties: Properties = None, is_json: Json = False) -> None:
     """Delete topics and all their records."""
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.topics import run
 
-    run.delete(Cluster(server, properties), names, is_json)
+    run.delete(cluster_of(server, properties), names, is_json)

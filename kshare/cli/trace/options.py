@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.cluster.options import Properties, Server
+from kshare.cli.cluster.options import Properties, Server, cluster_of
 from kshare.cli.terminal.traffic.options import (
     Apis,
     Errors,
@@ -53,8 +53,7 @@ def trace(
     towards the cluster are configured in --command-config; clients connect without TLS, and may use SASL themselves.
     Ctrl-C ends it with a summary. Passwords are masked, in captures too.
     """
-    from kshare.cli.cluster.connection import Cluster
     from kshare.cli.trace.run import run_trace
 
     show = traffic_options(apis, topics, groups, errors, is_verbose, is_json, only_findings)
-    run_trace(Cluster(server, properties), listen, write, show)
+    run_trace(cluster_of(server, properties), listen, write, show)

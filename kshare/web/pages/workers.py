@@ -76,20 +76,14 @@ def _matches(process: KnownProcess, text: str) -> bool:
 
 
 def _value(process: KnownProcess, column: str) -> object:
-    identity = process.identity
-    match column:
-        case "host":
-            return process.host
-        case "groups":
-            return ", ".join(process.groups)
-        case "state":
-            return process.state
-        case "runs":
-            return process.run_count
-        case "longest":
-            return process.longest_s
-        case "pid":
-            return identity.pid if identity else None
-        case "started":
-            return -identity.started_at if identity else None  # the longest ago first
-    return identity.version if identity else None
+    values: dict[str, object] = {
+        "host": process.host,
+        "groups": ", ".join(process.groups),
+        "state": process.state,
+        "runs": process.run_count,
+        "longest": process.longest_s,
+    }
+    if identity := process.identity:
+        # The longest ago started first.
+        values |= {"pid": identity.pid, "started": -identity.started_at, "version": identity.version}
+    return values.get(column)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from kshare.cli.cluster.connection import Cluster
 from kshare.cli.dlq.run_view import watched
 from kshare.dead_letters.letter_run import RunProgress
 from kshare.testing import Broker
@@ -79,12 +82,16 @@ def test_the_last_delivery_of_a_letter_is_reported_with_its_problem(
 
 
 def test_warnings_come_after_the_progress_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def work(show: object) -> int:
+    def run_routed(work: object) -> int:
         logging.getLogger("kshare.client").warning("group %s:\nslow", "g")
         return 3
 
     def text(progress: RunProgress) -> str:
         return ""
 
-    assert watched(text, work) == 3
+    async def run(router: object, show: object) -> int:
+        return 0
+
+    cluster = cast("Cluster", SimpleNamespace(run_routed=run_routed))
+    assert watched(cluster, ["orders"], text, run) == 3
     assert capsys.readouterr().err == "kshare: warning: group g: slow\n"

@@ -21,7 +21,7 @@ _WIDEST = 100
 
 
 def show_summary(screen: Screen, summary: Summary) -> None:
-    screen.line(("", ""))
+    screen.line()
     if not summary.exchanges:
         screen.line(("no Kafka traffic", FAINT))
         return
@@ -30,7 +30,7 @@ def show_summary(screen: Screen, summary: Summary) -> None:
     show(screen, API_COLUMNS, [api_row(api) for api in summary.apis], API_COLUMNS[1:])
     if summary.undecoded:
         screen.line((f"{summary.undecoded} of {summary.exchanges} exchanges could not be decoded", PROBLEM))
-    screen.line(("", ""))
+    screen.line()
     for broken in findings_by_rule(summary.findings):
         _show_rule(screen, broken)
     if not summary.findings:
@@ -42,7 +42,7 @@ def _show_member(screen: Screen, member: MemberTotals) -> None:
     screen.line((name, NAME), (rest, ""))
     for line in member_lines(member):
         _paragraph(screen, line, "  ")
-    screen.line(("", ""))
+    screen.line()
 
 
 def _show_rule(screen: Screen, broken: RuleFindings) -> None:
