@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from kshare.cli.broker import options as broker
 from kshare.cli.consume.options import consume
@@ -89,7 +90,7 @@ def _show_version(is_wanted: bool) -> None:
 def _commands(
     version: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--version",
             callback=_show_version,
             is_eager=True,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import typer
+from typer import Option
 
 if TYPE_CHECKING:
     from kshare.cli.cluster.connection import Cluster
 
 Server: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--bootstrap-server",
         "-b",
         metavar="HOST:PORT",
@@ -22,16 +22,15 @@ Server: TypeAlias = Annotated[
 ]
 Properties: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--command-config",
         metavar="FILE",
         help="A Kafka client properties file, for example with TLS and SASL settings.",
     ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json: TypeAlias = Annotated[bool, Option("--json", help="Print JSON.")]
 OnlyGroups: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
+    list[str] | None, Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated.")
 ]
 
 

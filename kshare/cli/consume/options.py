@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from kshare.cli.cluster.options import Server
 from kshare.cli.terminal.completion import deserializer_names, formatter_properties
@@ -23,11 +24,11 @@ def list_fields(text: str | None) -> str | None:
 
 def consume(
     topics: Annotated[
-        list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to consume; may be repeated.")
+        list[str], Option("--topic", "-t", metavar="TOPIC", help="Topic to consume; may be repeated.")
     ],
     group: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--group",
             "-g",
             metavar="GROUP",
@@ -37,7 +38,7 @@ def consume(
     server: Server = None,
     properties: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--command-config",
             "--consumer-config",
             "--config",
@@ -47,7 +48,7 @@ def consume(
     ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--command-property",
             "--consumer-property",
             "-X",
@@ -55,30 +56,25 @@ def consume(
             help="A client property; overrides the file.",
         ),
     ] = None,
-    reject: Annotated[
-        bool, typer.Option("--reject", help="Reject records instead of accepting them.")
-    ] = False,
-    release: Annotated[
-        bool, typer.Option("--release", help="Release records instead of accepting them.")
-    ] = False,
+    reject: Annotated[bool, Option("--reject", help="Reject records instead of accepting them.")] = False,
+    release: Annotated[bool, Option("--release", help="Release records instead of accepting them.")] = False,
     reject_on_error: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--reject-message-on-error",
             "--reject-on-error",
             help="Reject records that can't be deserialized, and continue.",
         ),
     ] = False,
     most: Annotated[
-        int | None,
-        typer.Option("--max-messages", "-n", min=1, metavar="N", help="Stop after this many records."),
+        int | None, Option("--max-messages", "-n", min=1, metavar="N", help="Stop after this many records.")
     ] = None,
     timeout_ms: Annotated[
-        int | None, typer.Option(min=0, metavar="MS", help="Stop when no record has arrived for this long.")
+        int | None, Option(min=0, metavar="MS", help="Stop when no record has arrived for this long.")
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--format",
             "-f",
             metavar="TEXT",
@@ -87,10 +83,10 @@ def consume(
             callback=list_fields,
         ),
     ] = None,
-    is_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    is_json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
     key_kind: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--key-deserializer",
             metavar="KIND",
             autocompletion=deserializer_names,
@@ -99,7 +95,7 @@ def consume(
     ] = None,
     value_kind: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--value-deserializer",
             metavar="KIND",
             autocompletion=deserializer_names,
@@ -108,7 +104,7 @@ def consume(
     ] = None,
     formatter: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--formatter-property",
             "--property",
             metavar="NAME=VALUE",
@@ -118,12 +114,10 @@ def consume(
     ] = None,
     formatter_file: Annotated[
         Path | None,
-        typer.Option(
-            "--formatter-config", metavar="FILE", help="A properties file with formatter properties."
-        ),
+        Option("--formatter-config", metavar="FILE", help="A properties file with formatter properties."),
     ] = None,
     is_interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Decide on each record with a key press.")
+        bool, Option("--interactive", "-i", help="Decide on each record with a key press.")
     ] = False,
 ) -> None:
     """Consume records as a member of a share group and print them. Only printed records are accepted."""

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 import anyio
 
-from kshare.cli.terminal.failure import ClosedPipe
+from kshare.cli.terminal.failure import ClosedPipe, closed_pipe
 from kshare.log_text import replaced_lines
 
 _ONE_BY_ONE = 1000
@@ -82,11 +82,9 @@ class RecordOutput:
         return next((events for _, events in self._poll.poll(0)), 0)
 
     def _write_all(self, data: bytes) -> None:
-        try:
+        with closed_pipe():
             while data:
                 data = data[os.write(self._descriptor, data) :]
-        except BrokenPipeError:
-            raise ClosedPipe from None
 
     def _shrink(self) -> int | None:
         """Shrink the pipe, and return its size before; None if it can't be changed, or contains more already."""

@@ -125,17 +125,6 @@ class KafkaFormat:
 
     def _part(self, record: ShareRecord, name: str) -> bytes:
         match name:
-            case "timestamp":
-                kind = "LogAppendTime" if record.has_append_time else "CreateTime"
-                return f"{kind}:{record.timestamp}".encode()
-            case "partition":
-                return f"Partition:{record.partition}".encode()
-            case "offset":
-                return f"Offset:{record.offset}".encode()
-            case "delivery":
-                return f"Delivery:{record.delivery_count}".encode()
-            case "epoch":
-                return b"Epoch:NOT_PRESENT"  # share fetches don't contain it; Kafka's tool prints the same
             case "headers":
                 pairs = [
                     name.encode() + b":" + self._content(record, "headers", data)
@@ -144,7 +133,9 @@ class KafkaFormat:
                 return self._between_headers.join(pairs) or b"NO_HEADERS"
             case "key":
                 return self._content(record, "key", record.key)
-        return self._content(record, "value", record.value)
+            case "value":
+                return self._content(record, "value", record.value)
+        return _PLAIN[name](record).encode()
 
     def _content(self, record: ShareRecord, part: str, data: bytes | None) -> bytes:
         return self._null if data is None else self._readers.bytes_of(record, part, data)

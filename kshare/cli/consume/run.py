@@ -20,7 +20,7 @@ from kshare.cli.consume.no_records import explain_no_records
 from kshare.cli.consume.output import RecordOutput
 from kshare.cli.consume.prompt import prompt
 from kshare.cli.consume.record_text import RecordFormat, Unreadable
-from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
+from kshare.cli.terminal.failure import ClosedPipe, Failure, misuse
 from kshare.cli.terminal.standard_error import say
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.client.consumer import ShareConsumer
@@ -64,10 +64,8 @@ def consume(
     options |= {"acknowledgement": "explicit", "on_settled": report.on_outcome}
 
     async def work() -> None:
-        try:
+        with misuse():
             consumer = ShareConsumer(**options)
-        except ConfigError as error:
-            raise Misuse(*error.lines) from error
         await require_topics(consumer.config.net_settings(), topics)
         async with consumer:
             report.is_open = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from kshare.cli.terminal.completion import api_names, message_kinds
 from kshare.wire.coding import Coding
@@ -13,14 +14,13 @@ from kshare.wire.coding import Coding
 def decode(
     source: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Hex, base64, an escaped string, a file name, or - for standard input.",
+        Argument(
+            metavar="SOURCE", help="Hex, base64, an escaped string, a file name, or - for standard input."
         ),
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--as",
             metavar="KIND",
             help="request, response, records, state, or the name of a message for a body alone. Default: guessed.",
@@ -29,31 +29,28 @@ def decode(
     ] = None,
     api: Annotated[
         str | None,
-        typer.Option(
-            metavar="API",
-            help="API name or number; a response doesn't contain it.",
-            autocompletion=api_names,
+        Option(
+            metavar="API", help="API name or number; a response doesn't contain it.", autocompletion=api_names
         ),
     ] = None,
-    version: Annotated[int | None, typer.Option(metavar="N", help="API version.")] = None,
+    version: Annotated[int | None, Option(metavar="N", help="API version.")] = None,
     coding: Annotated[
-        Coding | None, typer.Option("--input", help="Encoding of the input. Default: guessed.")
+        Coding | None, Option("--input", help="Encoding of the input. Default: guessed.")
     ] = None,
     field: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Show only this field, such as topics[0].partitions[1]."),
+        str | None, Option(metavar="PATH", help="Show only this field, such as topics[0].partitions[1].")
     ] = None,
-    is_hex: Annotated[bool, typer.Option("--hex", help="Show an annotated hex dump.")] = False,
-    is_json: Annotated[bool, typer.Option("--json", help="Print JSON that kshare encode can read.")] = False,
+    is_hex: Annotated[bool, Option("--hex", help="Show an annotated hex dump.")] = False,
+    is_json: Annotated[bool, Option("--json", help="Print JSON that kshare encode can read.")] = False,
     is_short: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--summary/--tree",
             help="One line per batch or frame, or every field. Large log segments default to the summary.",
         ),
     ] = None,
     only_guesses: Annotated[
-        bool, typer.Option("--guesses", help="List possible interpretations, best match first, and exit.")
+        bool, Option("--guesses", help="List possible interpretations, best match first, and exit.")
     ] = False,
 ) -> None:
     """Decode bytes of the Kafka protocol.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
@@ -21,27 +22,22 @@ def _not_empty(names: NamesT) -> NamesT:
     return names
 
 
-Topic: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TOPIC", help="The topic that holds the dead letters.")
-]
+Topic: TypeAlias = Annotated[str, Argument(metavar="TOPIC", help="The topic that holds the dead letters.")]
 Sources: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--source",
-        metavar="TOPIC",
-        callback=_not_empty,
-        help="Only dead letters of records from this topic.",
+    Option(
+        "--source", metavar="TOPIC", callback=_not_empty, help="Only dead letters of records from this topic."
     ),
 ]
 Groups: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--from-group", metavar="GROUP", callback=_not_empty, help="Only dead letters of this share group."
     ),
 ]
 Reasons: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--reason",
         metavar="TEXT",
         callback=_not_empty,
@@ -50,26 +46,24 @@ Reasons: TypeAlias = Annotated[
 ]
 Since: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         metavar="TIME",
         help="Only dead letters written at or after this time: 2026-01-31T12:00:00, UTC unless a zone is given.",
     ),
 ]
 Until: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only dead letters written before this time.")
+    str | None, Option(metavar="TIME", help="Only dead letters written before this time.")
 ]
 Letters: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--letter", metavar="PARTITION:OFFSET", help="Only this dead letter; may be repeated."),
+    Option("--letter", metavar="PARTITION:OFFSET", help="Only this dead letter; may be repeated."),
 ]
-Most: TypeAlias = Annotated[
-    int | None, typer.Option("--max", min=1, metavar="N", help="Stop after this many.")
-]
+Most: TypeAlias = Annotated[int | None, Option("--max", min=1, metavar="N", help="Stop after this many.")]
 
 
 Group: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--group",
         "-g",
         metavar="GROUP",
@@ -102,7 +96,7 @@ def show(
     letter: Letters = None,
     most: Most = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show all details of each dead letter, with explanations.")
+        bool, Option("--explain", help="Show all details of each dead letter, with explanations.")
     ] = False,
     group: Group = None,
     is_json: Json = False,
@@ -125,7 +119,7 @@ def redrive(
     properties: Properties = None,
     to: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TOPIC",
             callback=_not_empty,
             help="Topic to write to. Default: the topic each record came from.",
@@ -139,14 +133,13 @@ def redrive(
     letter: Letters = None,
     most: Most = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.01, metavar="NUMBER", help="Records per second, at most.")
+        float | None, Option(min=0.01, metavar="NUMBER", help="Records per second, at most.")
     ] = None,
     group: Group = None,
     settle_others: Annotated[
-        bool,
-        typer.Option("--settle-others", help="Also settle the dead letters that the filters exclude."),
+        bool, Option("--settle-others", help="Also settle the dead letters that the filters exclude.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be redriven.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be redriven.")] = False,
     is_json: Json = False,
 ) -> None:
     """Write the records of dead letters again, and settle each dead letter once its copy is confirmed.
@@ -175,10 +168,10 @@ def drop(
     since: Since = None,
     until: Until = None,
     letter: Letters = None,
-    all_: Annotated[bool, typer.Option("--all", help="All dead letters of the topic.")] = False,
+    all_: Annotated[bool, Option("--all", help="All dead letters of the topic.")] = False,
     most: Most = None,
     group: Group = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be dropped.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be dropped.")] = False,
     is_json: Json = False,
 ) -> None:
     """Settle dead letters without writing their records anywhere: later redrives leave them out.

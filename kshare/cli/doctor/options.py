@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 
@@ -14,11 +14,11 @@ def doctor(
     properties: Properties = None,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", "-g", metavar="GROUP", help="Check only this group; may be repeated."),
+        Option("--group", "-g", metavar="GROUP", help="Check only this group; may be repeated."),
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--topic",
             "-t",
             metavar="TOPIC",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from kshare.wire.coding import Coding
 
 
 def encode(
     source: Annotated[
-        str | None, typer.Argument(metavar="SOURCE", help="JSON, a file name, or - for standard input.")
+        str | None, Argument(metavar="SOURCE", help="JSON, a file name, or - for standard input.")
     ] = None,
-    output: Annotated[Coding, typer.Option(help="Encoding of the output.")] = Coding.HEX,
+    output: Annotated[Coding, Option(help="Encoding of the output.")] = Coding.HEX,
 ) -> None:
     """Encode JSON, as decode --json prints it, into bytes of the Kafka protocol.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from kshare.cli.terminal.failure import ClosedPipe, Failure
+from kshare.cli.terminal.failure import Failure, closed_pipe
 from kshare.cli.terminal.standard_input import piped_input, standard_input
 from kshare.errors import KshareError
 from kshare.protocol import by_name
@@ -92,11 +92,9 @@ def _write(data: bytes, coding: str) -> None:
         "base64": base64.b64encode(data).decode(),
         "escaped": "".join(f"\\x{byte:02x}" for byte in data),
     }
-    try:
+    with closed_pipe():
         if coding == "binary":
             sys.stdout.buffer.write(data)
         else:
             sys.stdout.write(f"{text[coding]}\n")
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise ClosedPipe from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from kshare.cli.cluster.options import OnlyGroups, Properties, Server, cluster_of
 
@@ -16,18 +16,14 @@ def exporter(
     properties: Properties = None,
     group: OnlyGroups = None,
     listen: Annotated[
-        str,
-        typer.Option("--listen", metavar="HOST:PORT", help="Address to serve HTTP on. Port 0 means any."),
+        str, Option("--listen", metavar="HOST:PORT", help="Address to serve HTTP on. Port 0 means any.")
     ] = "127.0.0.1:10932",
     interval: Annotated[
-        float,
-        typer.Option(min=1, max=_LONGEST_INTERVAL_S, metavar="SECONDS", help="Time between readings."),
+        float, Option(min=1, max=_LONGEST_INTERVAL_S, metavar="SECONDS", help="Time between readings.")
     ] = 5.0,
     has_partitions: Annotated[
         bool,
-        typer.Option(
-            "--partitions/--no-partitions", help="Whether there are metrics for each partition, too."
-        ),
+        Option("--partitions/--no-partitions", help="Whether there are metrics for each partition, too."),
     ] = True,
 ) -> None:
     """Serve lag, rates, window use, ages and dead letters of share groups to Prometheus and KEDA.

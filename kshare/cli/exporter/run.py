@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import anyio
 
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.terminal.failure import Misuse
+from kshare.cli.terminal.failure import misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_error import log_handler
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
@@ -22,10 +22,8 @@ from kshare.net.settings import NetSettings
 def run_exporter_command(
     cluster: Cluster, groups: Sequence[str], listen: str, interval: float, has_partitions: bool
 ) -> None:
-    try:
+    with misuse():
         address = parse_listen_address(listen, "--listen")
-    except ConfigError as error:
-        raise Misuse(*error.lines) from error
     logging.basicConfig(
         level=logging.WARNING, handlers=[log_handler("%(asctime)s %(levelname)s %(name)s: %(message)s")]
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
@@ -13,10 +14,9 @@ groups = command_group("List share groups, show and reset their offsets, configu
 config = command_group("Show and change the configuration of a share group.")
 groups.add_typer(config, name="config")
 
-Group: TypeAlias = Annotated[str, typer.Argument(metavar="GROUP", help="The share group.")]
+Group: TypeAlias = Annotated[str, Argument(metavar="GROUP", help="The share group.")]
 Execute: TypeAlias = Annotated[
-    bool | None,
-    typer.Option("--execute/--dry-run", help="Reset the offsets, or only show the result (default)."),
+    bool | None, Option("--execute/--dry-run", help="Reset the offsets, or only show the result (default).")
 ]
 
 _STATES = (
@@ -38,11 +38,9 @@ def list_(
     properties: Properties = None,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", metavar="STATE", help="Only groups in this state: Stable or Empty."),
+        Option("--state", metavar="STATE", help="Only groups in this state: Stable or Empty."),
     ] = None,
-    every_type: Annotated[
-        bool, typer.Option("--all-types", help="Also list consumer and streams groups.")
-    ] = False,
+    every_type: Annotated[bool, Option("--all-types", help="Also list consumer and streams groups.")] = False,
     is_json: Json = False,
 ) -> None:
     """List share groups with type and state."""
@@ -62,17 +60,14 @@ def _state(text: str) -> str:
 
 @groups.command("describe")
 def describe(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="GROUP", help="Share groups. Default: all.")
-    ] = None,
+    names: Annotated[list[str] | None, Argument(metavar="GROUP", help="Share groups. Default: all.")] = None,
     server: Server = None,
     properties: Properties = None,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Start offsets and lag (the default).")] = False,
-    members: Annotated[bool, typer.Option("--members", help="Members and their assignments.")] = False,
-    state: Annotated[bool, typer.Option("--state", help="Group state, coordinator and epochs.")] = False,
+    offsets: Annotated[bool, Option("--offsets", help="Start offsets and lag (the default).")] = False,
+    members: Annotated[bool, Option("--members", help="Members and their assignments.")] = False,
+    state: Annotated[bool, Option("--state", help="Group state, coordinator and epochs.")] = False,
     verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Also show leader epochs, racks, subscriptions and addresses."),
+        bool, Option("--verbose", "-v", help="Also show leader epochs, racks, subscriptions and addresses.")
     ] = False,
     is_json: Json = False,
 ) -> None:
@@ -90,24 +85,24 @@ def reset_offsets(
     properties: Properties = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--topic",
             "-t",
             metavar="TOPIC[:PARTITION,...]",
             help="Which topics or partitions. Default: all that the group has read.",
         ),
     ] = None,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end: only new records.")] = False,
+    to_earliest: Annotated[bool, Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, Option("--to-latest", help="To the end: only new records.")] = False,
     to_datetime: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="To the first record at or after this time: 2026-01-31T12:00:00, UTC unless a zone is given.",
         ),
     ] = None,
     to_offset: Annotated[
-        int | None, typer.Option(min=0, metavar="OFFSET", help="To this offset in each partition.")
+        int | None, Option(min=0, metavar="OFFSET", help="To this offset in each partition.")
     ] = None,
     execute: Execute = None,
     is_json: Json = False,
@@ -124,9 +119,7 @@ def reset_offsets(
 @groups.command("delete-offsets")
 def delete_offsets(
     group: Group,
-    topic: Annotated[
-        list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="Topic; may be repeated.")
-    ],
+    topic: Annotated[list[str], Option("--topic", "-t", metavar="TOPIC", help="Topic; may be repeated.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
@@ -141,7 +134,7 @@ def delete_offsets(
 
 @groups.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="GROUP", help="Groups to delete.")],
+    names: Annotated[list[str], Argument(metavar="GROUP", help="Groups to delete.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
@@ -165,7 +158,7 @@ def show_config(
 @config.command("set")
 def set_config(
     group: Group,
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Settings to change.")],
+    settings: Annotated[list[str], Argument(metavar="NAME=VALUE", help="Settings to change.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
@@ -181,7 +174,7 @@ def set_config(
 @config.command("unset")
 def unset_config(
     group: Group,
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings to remove.")],
+    names: Annotated[list[str], Argument(metavar="NAME", help="Settings to remove.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,

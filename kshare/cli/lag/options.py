@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 from typer.core import TyperCommand
 
 from kshare.cli.cluster.options import Json, OnlyGroups, Properties, Server, cluster_of
@@ -31,16 +31,11 @@ def lag(
     group: OnlyGroups = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic",
-            "-t",
-            metavar="TOPIC[:PARTITION,...]",
-            help="Only this topic; may be repeated.",
-        ),
+        Option("--topic", "-t", metavar="TOPIC[:PARTITION,...]", help="Only this topic; may be repeated."),
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option(
+        Option(
             _WATCH,
             min=_SHORTEST_INTERVAL_S,
             max=_LONGEST_INTERVAL_S,

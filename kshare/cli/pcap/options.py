@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from kshare.cli.terminal.traffic.options import (
     Apis,
@@ -21,14 +21,11 @@ from kshare.cli.terminal.traffic.options import (
 def pcap(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="A pcap or pcapng file, or - for standard input (tcpdump -U -w -).",
-        ),
+        Argument(metavar="FILE", help="A pcap or pcapng file, or - for standard input (tcpdump -U -w -)."),
     ],
     ports: Annotated[
         list[int] | None,
-        typer.Option("--port", metavar="PORT", help="Only connections to this server port; may be repeated."),
+        Option("--port", metavar="PORT", help="Only connections to this server port; may be repeated."),
     ] = None,
     apis: Apis = None,
     topics: Topics = None,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 
@@ -40,53 +41,43 @@ _LARGEST_VALUE = 2**31 - 1
 
 
 def produce(
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to write to.")],
+    topic: Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Topic to write to.")],
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE", help="Input files. Default: standard input."),
+        list[Path] | None, Argument(metavar="FILE", help="Input files. Default: standard input.")
     ] = None,
     server: Server = None,
     properties: Properties = None,
     form: Annotated[
         InputFormat,
-        typer.Option(
+        Option(
             "--input",
             help="One record per line, one JSON object per line (as by `consume --json`), or one record per file.",
         ),
     ] = InputFormat.LINES,
     separator: Annotated[
-        str | None,
-        typer.Option("--key-separator", "-K", metavar="TEXT", help="Separates key and value in a line."),
+        str | None, Option("--key-separator", "-K", metavar="TEXT", help="Separates key and value in a line.")
     ] = None,
     null: Annotated[
-        str | None,
-        typer.Option("--null", metavar="TEXT", help="Text that stands for a null key or value."),
+        str | None, Option("--null", metavar="TEXT", help="Text that stands for a null key or value.")
     ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", "-k", metavar="TEXT", help="Key of all records.")
-    ] = None,
+    key: Annotated[str | None, Option("--key", "-k", metavar="TEXT", help="Key of all records.")] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; may be repeated."),
+        Option("--header", "-H", metavar="NAME=VALUE", help="Header of all records; may be repeated."),
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--partition", "-p", min=0, metavar="N", help="Partition to write to. Default: chosen by the key."
         ),
     ] = None,
-    codec: Annotated[
-        Codec, typer.Option("--compression", "-z", help="Compression of the batches.")
-    ] = Codec.NONE,
+    codec: Annotated[Codec, Option("--compression", "-z", help="Compression of the batches.")] = Codec.NONE,
     count: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Write N generated records instead of reading input."),
+        int | None, Option(min=1, metavar="N", help="Write N generated records instead of reading input.")
     ] = None,
-    size: Annotated[
-        int | None, typer.Option(min=1, metavar="BYTES", help="Size of each generated value.")
-    ] = None,
+    size: Annotated[int | None, Option(min=1, metavar="BYTES", help="Size of each generated value.")] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.001, metavar="PER_SECOND", help="Records per second, at most.")
+        float | None, Option(min=0.001, metavar="PER_SECOND", help="Records per second, at most.")
     ] = None,
     is_json: Json = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
@@ -18,9 +18,7 @@ spark.add_typer(journal, name="journal", short_help="Show journals, and write ba
 
 Folder: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--folder", metavar="PATH", help="The journal is in this folder (journalFolder), not in a topic."
-    ),
+    Option("--folder", metavar="PATH", help="The journal is in this folder (journalFolder), not in a topic."),
 ]
 
 
@@ -28,7 +26,7 @@ Folder: TypeAlias = Annotated[
 def inspect(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="Journal topics. Default: all that begin with kshare-journal-."),
+        Argument(metavar="TOPIC", help="Journal topics. Default: all that begin with kshare-journal-."),
     ] = None,
     server: Server = None,
     properties: Properties = None,
@@ -44,12 +42,12 @@ def inspect(
 @journal.command("return", short_help="Write staged records to their topics again.")
 def return_(
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="The journal's topic, unless --folder is given.")
+        str | None, Argument(metavar="[TOPIC]", help="The journal's topic, unless --folder is given.")
     ] = None,
     server: Server = None,
     properties: Properties = None,
     folder: Folder = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only show what would be written.")] = False,
     is_json: Json = False,
 ) -> None:
     """Write the staged records of a query that won't be started again to their topics and partitions again.

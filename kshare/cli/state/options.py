@@ -5,36 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Properties, Server, cluster_of
 
 
 def state(
-    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="Share group. Default: all.")] = None,
+    group: Annotated[str | None, Argument(metavar="GROUP", help="Share group. Default: all.")] = None,
     server: Server = None,
     properties: Properties = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic", "-t", metavar="TOPIC[:PARTITION,...]", help="Only these topics or partitions."
-        ),
+        Option("--topic", "-t", metavar="TOPIC[:PARTITION,...]", help="Only these topics or partitions."),
     ] = None,
     files: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--file", metavar="FILE", help="Read log segments of __share_group_state instead of a cluster."
         ),
     ] = None,
     is_detailed: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every offset range, and epochs.")
+        bool, Option("--verbose", "-v", help="Show every offset range, and epochs.")
     ] = False,
-    is_history: Annotated[
-        bool, typer.Option("--history", help="Show each record of the topic in order.")
-    ] = False,
-    is_live: Annotated[bool, typer.Option("--follow", "-f", help="Keep watching for changes.")] = False,
+    is_history: Annotated[bool, Option("--history", help="Show each record of the topic in order.")] = False,
+    is_live: Annotated[bool, Option("--follow", "-f", help="Keep watching for changes.")] = False,
     is_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, one object per line with --history and --follow.")
+        bool, Option("--json", help="Print JSON, one object per line with --history and --follow.")
     ] = False,
 ) -> None:
     """Show the stored state of share-partitions, read from __share_group_state."""

@@ -32,6 +32,15 @@ class ClosedPipe(Exception):
 
 
 @contextmanager
+def closed_pipe() -> Iterator[None]:
+    """What is done with our output: a BrokenPipeError is a ClosedPipe."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise ClosedPipe from None
+
+
+@contextmanager
 def misuse() -> Iterator[None]:
     """What is done with options of the command line: a ConfigError about them is a Misuse."""
     try:

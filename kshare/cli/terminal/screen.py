@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group
 from rich.text import Text
 
-from kshare.cli.terminal.failure import ClosedPipe
+from kshare.cli.terminal.failure import closed_pipe
 from kshare.log_text import escaped, replaced
 
 if TYPE_CHECKING:
@@ -88,10 +88,8 @@ class Screen:
             return
         text = Text.assemble(*_harmless(parts))
         text.rstrip()
-        try:
+        with closed_pipe():
             self._console.print(text, no_wrap=True, overflow="ellipsis")
-        except BrokenPipeError:
-            raise ClosedPipe from None
 
     def paragraph(self, first: Part, text: str, margin: int) -> None:
         """Print text wrapped beside its first part, not cut; in a pipe, on one line."""
@@ -109,23 +107,17 @@ class Screen:
         if self.is_plain:
             self.line(*parts)
             return
-        try:
+        with closed_pipe():
             self._console.print(Text.assemble(*_harmless(parts)), soft_wrap=True)
-        except BrokenPipeError:
-            raise ClosedPipe from None
 
     def text(self, text: str) -> None:
         """Write text unchanged."""
-        try:
+        with closed_pipe():
             sys.stdout.write(text)
-        except BrokenPipeError:
-            raise ClosedPipe from None
 
     def done(self) -> None:
-        try:
+        with closed_pipe():
             sys.stdout.flush()
-        except BrokenPipeError:
-            raise ClosedPipe from None
 
 
 def styled(parts: Iterable[tuple[str, str]]) -> Iterator[Part]:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from kshare.cli.cluster.options import OnlyGroups, Properties, Server, cluster_of
 
@@ -24,15 +25,13 @@ def top(
     server: Server = None,
     properties: Properties = None,
     group: OnlyGroups = None,
-    view: Annotated[TopView, typer.Option(help="View to start with.")] = TopView.GROUPS,
+    view: Annotated[TopView, Option(help="View to start with.")] = TopView.GROUPS,
     sort: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column to sort by, such as lag or oldest.")
+        str | None, Option(metavar="COLUMN", help="Column to sort by, such as lag or oldest.")
     ] = None,
-    interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Time between updates.")] = 2.0,
-    once: Annotated[
-        bool, typer.Option("--once", help="Show one update, after one interval, and exit.")
-    ] = False,
-    is_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per update.")] = False,
+    interval: Annotated[float, Option(min=0.1, metavar="SECONDS", help="Time between updates.")] = 2.0,
+    once: Annotated[bool, Option("--once", help="Show one update, after one interval, and exit.")] = False,
+    is_json: Annotated[bool, Option("--json", help="Print JSON, one line per update.")] = False,
 ) -> None:
     """Watch the lag, redeliveries, rates and oldest record of share groups, by group, partition or member.
 

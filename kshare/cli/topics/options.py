@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
 from kshare.cli.terminal.command_group import command_group
 
 topics = command_group("List, create and delete topics.")
 
-Names: TypeAlias = Annotated[list[str], typer.Argument(metavar="TOPIC", help="One or more topics.")]
+Names: TypeAlias = Annotated[list[str], Argument(metavar="TOPIC", help="One or more topics.")]
 
 
 @topics.command("list")
@@ -19,7 +19,7 @@ def list_(
     server: Server = None,
     properties: Properties = None,
     internal: Annotated[
-        bool, typer.Option("--internal", help="Also Kafka's internal topics, such as __share_group_state.")
+        bool, Option("--internal", help="Also Kafka's internal topics, such as __share_group_state.")
     ] = False,
     is_json: Json = False,
 ) -> None:
@@ -36,13 +36,13 @@ def create(
     properties: Properties = None,
     partitions: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--partitions", "-p", min=1, metavar="N", help="Number of partitions. Default: set by the broker."
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--replication-factor",
             "-r",
             min=1,
@@ -52,7 +52,7 @@ def create(
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", metavar="NAME=VALUE", help="A topic config; may be repeated."),
+        Option("--config", "-c", metavar="NAME=VALUE", help="A topic config; may be repeated."),
     ] = None,
     is_json: Json = False,
 ) -> None:

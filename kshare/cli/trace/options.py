@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from kshare.cli.cluster.options import Properties, Server, cluster_of
 from kshare.cli.terminal.traffic.options import (
@@ -25,14 +25,13 @@ def trace(
     properties: Properties = None,
     listen: Annotated[
         str,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Address of the proxy for clients; the brokers get the ports after it.",
+        Option(
+            metavar="HOST:PORT", help="Address of the proxy for clients; the brokers get the ports after it."
         ),
     ] = "127.0.0.1:19092",
     write: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--write",
             "-w",
             metavar="FILE",

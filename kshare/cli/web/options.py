@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from kshare.cli.cluster.options import Properties, Server
 
@@ -14,62 +15,54 @@ def web(
     context: typer.Context,
     server: Server = None,
     properties: Properties = None,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Address of the console.")
-    ] = "127.0.0.1:8932",
+    listen: Annotated[str, Option(metavar="HOST:PORT", help="Address of the console.")] = "127.0.0.1:8932",
     demo: Annotated[
-        bool, typer.Option("--demo", help="Run an embedded broker with some groups, and show these.")
+        bool, Option("--demo", help="Run an embedded broker with some groups, and show these.")
     ] = False,
     allow_changes: Annotated[
-        bool,
-        typer.Option("--allow-changes", help="Allow changes of settings and offsets, and of dead letters."),
+        bool, Option("--allow-changes", help="Allow changes of settings and offsets, and of dead letters.")
     ] = False,
     users: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="Require a name and a password from this file; see --make-user. With --user-header: their rights.",
         ),
     ] = None,
     user_header: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Header in which a proxy that checks users passes their names."),
+        Option(metavar="NAME", help="Header in which a proxy that checks users passes their names."),
     ] = None,
     trusted_proxy: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ADDRESS", help="Address of that proxy; may be repeated. Default: this machine."
-        ),
+        Option(metavar="ADDRESS", help="Address of that proxy; may be repeated. Default: this machine."),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name of the console in browsers; may be repeated."),
+        Option(metavar="NAME", help="Another name of the console in browsers; may be repeated."),
     ] = None,
     worker: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="HTTP endpoint of a worker, for the page Workers; may be repeated."),
+        Option(metavar="URL", help="HTTP endpoint of a worker, for the page Workers; may be repeated."),
     ] = None,
     worker_topic: Annotated[
         str | None,
-        typer.Option(
-            metavar="TOPIC", help="Topic in which workers are announced (kshare worker --announce)."
-        ),
+        Option(metavar="TOPIC", help="Topic in which workers are announced (kshare worker --announce)."),
     ] = None,
     worker_host: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="HOST",
             help="Host or network of announced workers, such as *.shop.svc or 10.0.0.0/8; may be repeated. Others "
             "aren't asked. Default: all but this machine and link-local addresses.",
         ),
     ] = None,
     audit_log: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write every change to this file. Default: to stderr."),
+        Path | None, Option(metavar="FILE", help="Write every change to this file. Default: to stderr.")
     ] = None,
     schema_registry: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="URL",
             envvar="KSHARE_SCHEMA_REGISTRY",
             help="Schema registry with which records can be decoded. If the URL has a password, set the variable "
@@ -77,11 +70,10 @@ def web(
         ),
     ] = None,
     interval: Annotated[
-        float, typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Time between readings, at least.")
+        float, Option(min=0.5, max=3600, metavar="SECONDS", help="Time between readings, at least.")
     ] = 2.0,
     make_user: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Ask for a password, print a line for --users, and exit."),
+        str | None, Option(metavar="NAME", help="Ask for a password, print a line for --users, and exit.")
     ] = None,
 ) -> None:
     """Show share groups in the browser: lag, in-flight windows, members, workers, settings, dead letters.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.cli.terminal.failure import Failure, Misuse, misuse
 from kshare.cli.terminal.standard_error import log_handler
 from kshare.cli.terminal.stop_signals import stop_signals
 from kshare.errors import ConfigError
@@ -53,11 +53,9 @@ def run_web(
     raise_limit()
     logging.basicConfig(handlers=[log_handler("%(message)s")], level=logging.WARNING)
     with _demo() if is_demo else _cluster(server, properties) as (cluster, found):
-        try:
+        with misuse():
             config = WebConfig(cluster, host, port, **{**options, **found})
             _ = config.net  # which checks the options
-        except ConfigError as error:
-            raise Misuse(*error.lines) from error
         if is_registry_visible and has_password(config.schema_registry or ""):
             log.warning(
                 "--schema-registry has a password, which other users of this machine can see: set "

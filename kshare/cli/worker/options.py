@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import WrappingGroup, command_group
@@ -41,14 +41,13 @@ class LogLevel(StrEnum):
 
 App: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        metavar="MODULE:WORKER",
-        help="The worker, as in shop.orders:worker. Without a name: worker or app.",
+    Argument(
+        metavar="MODULE:WORKER", help="The worker, as in shop.orders:worker. Without a name: worker or app."
     ),
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--config",
         metavar="FILE",
         help="A TOML file that configures the worker. The environment takes precedence over it.",
@@ -69,7 +68,7 @@ def run_(
     config: ConfigFile = None,
     workers: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--workers",
             "-w",
             min=1,
@@ -80,27 +79,24 @@ def run_(
     ] = None,
     threads: Annotated[
         int,
-        typer.Option(
-            min=1,
-            max=1000,
-            metavar="N",
-            help="Run N threads in each process, on a Python without a GIL.",
+        Option(
+            min=1, max=1000, metavar="N", help="Run N threads in each process, on a Python without a GIL."
         ),
     ] = 1,
     reload: Annotated[
-        bool, typer.Option("--reload", help="Restart when source files change, for development.")
+        bool, Option("--reload", help="Restart when source files change, for development.")
     ] = False,
     drain_timeout: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="How long running handlers get when the worker stops."),
+        Option(min=0, metavar="SECONDS", help="How long running handlers get when the worker stops."),
     ] = None,
     announce: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Announce each process in this topic, so that consoles find it."),
+        Option(metavar="TOPIC", help="Announce each process in this topic, so that consoles find it."),
     ] = None,
-    backend: Annotated[Backend, typer.Option(help="The event loop.")] = Backend.ASYNCIO,
-    log_level: Annotated[LogLevel | None, typer.Option(help="What kshare logs. Default: info.")] = None,
-    place: Annotated[str | None, typer.Option(hidden=True)] = None,
+    backend: Annotated[Backend, Option(help="The event loop.")] = Backend.ASYNCIO,
+    log_level: Annotated[LogLevel | None, Option(help="What kshare logs. Default: info.")] = None,
+    place: Annotated[str | None, Option(hidden=True)] = None,
 ) -> int:
     """Run a worker until Ctrl-C or SIGTERM: then it acquires nothing more, and finishes what is in hand.
 
@@ -123,8 +119,7 @@ def check(
     properties: Properties = None,
     config: ConfigFile = None,
     workers: Annotated[
-        int,
-        typer.Option("--workers", "-w", min=1, max=1000, metavar="N", help="How many processes will run."),
+        int, Option("--workers", "-w", min=1, max=1000, metavar="N", help="How many processes will run.")
     ] = 1,
     is_json: Json = False,
 ) -> None:

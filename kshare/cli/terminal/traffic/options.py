@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+from typer import Option
 
 from kshare.cli.terminal.completion import api_names, error_names
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 Apis: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--api",
         metavar="API",
         help="Only this API, by name or number; may be repeated.",
@@ -23,17 +24,14 @@ Apis: TypeAlias = Annotated[
 ]
 Topics: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--topic", "-t", metavar="TOPIC", help="Only exchanges that mention this topic, by name or id."
-    ),
+    Option("--topic", "-t", metavar="TOPIC", help="Only exchanges that mention this topic, by name or id."),
 ]
 Groups: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--group", "-g", metavar="GROUP", help="Only exchanges that mention this group."),
+    list[str] | None, Option("--group", "-g", metavar="GROUP", help="Only exchanges that mention this group.")
 ]
 Errors: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--error",
         metavar="ERROR",
         help="Only exchanges that failed with this error; `any` for all errors.",
@@ -41,10 +39,10 @@ Errors: TypeAlias = Annotated[
     ),
 ]
 Verbose: TypeAlias = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show every field of requests and responses.")
+    bool, Option("--verbose", "-v", help="Show every field of requests and responses.")
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-Lint: TypeAlias = Annotated[bool, typer.Option("--lint", help="Show only linter findings and the summary.")]
+Json: TypeAlias = Annotated[bool, Option("--json", help="Print one JSON object per line.")]
+Lint: TypeAlias = Annotated[bool, Option("--lint", help="Show only linter findings and the summary.")]
 
 
 def traffic_options(
