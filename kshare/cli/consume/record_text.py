@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -93,7 +93,16 @@ class JsonFormat:
             return {"base64": base64.b64encode(value).decode()}
 
 
-_PRINT = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")
+_PLAIN: dict[str, Callable[[ShareRecord], str]] = {
+    "timestamp": lambda record: (
+        f"{'LogAppendTime' if record.has_append_time else 'CreateTime'}:{record.timestamp}"
+    ),
+    "partition": lambda record: f"Partition:{record.partition}",
+    "offset": lambda record: f"Offset:{record.offset}",
+    "delivery": lambda record: f"Delivery:{record.delivery_count}",
+    "epoch": lambda record: "Epoch:NOT_PRESENT",  # share fetches don't have it; Kafka's tool prints the same
+}
+_PRINT = (*_PLAIN, "headers", "key", "value")
 """In the order in which they are printed."""
 _TEXTS = {"key.separator": "\t", "line.separator": "\n", "headers.separator": ",", "null.literal": "null"}
 _READERS = ("key.deserializer", "value.deserializer", "headers.deserializer")

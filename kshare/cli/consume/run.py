@@ -25,7 +25,6 @@ from kshare.cli.terminal.standard_error import say
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.errors import ConfigError
 
 _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2

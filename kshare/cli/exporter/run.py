@@ -12,7 +12,7 @@ from kshare.cli.terminal.failure import misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_error import log_handler
 from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
-from kshare.errors import ConfigError, KshareError
+from kshare.errors import KshareError
 from kshare.exporter.exporter import ExporterOptions, run_exporter
 from kshare.http.endpoint import parse_listen_address
 from kshare.net.addresses import format_address

@@ -106,32 +106,24 @@ def _show_state(screen: Screen, found: GroupParts, verbose: bool) -> None:
 
 
 def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
-    heads = [
-        "GROUP",
-        "MEMBER",
-        "CLIENT",
-        "HOST",
-        "EPOCH",
-        "ASSIGNED",
-        *(["RACK", "TOPICS"] if verbose else []),
-    ]
+    heads = ["GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "ASSIGNED", "RACK", "TOPICS"]
+    shown = slice(None if verbose else -2)
     rows = [
         (
-            *(
-                group.group,
-                member.member_id,
-                member.client_id,
-                member.host,
-                member.epoch,
-                _assigned(member.assignment),
-            ),
-            *((member.rack, " ".join(member.topics)) if verbose else ()),
-        )
+            group.group,
+            member.member_id,
+            member.client_id,
+            member.host,
+            member.epoch,
+            _assigned(member.assignment),
+            member.rack,
+            " ".join(member.topics),
+        )[shown]
         for group, _, _ in found
         for member in group.members
     ]
     if rows:
-        show(screen, heads, rows, ["EPOCH"])
+        show(screen, heads[shown], rows, ["EPOCH"])
     _show_without(screen, (group.group for group, _, _ in found if not group.members), "members")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from starlette.exceptions import HTTPException
@@ -115,7 +115,7 @@ def routes(console: Console) -> list[Route]:
             shown_as=view,
             views=VIEWS,
             starts=_STARTS,
-            groups=groups_of(topic),
+            groups=[reader.group for reader, _ in readings_of(topic, 0)],
             group=group,
             registry_problem=decoder.problem if view == "registry" else None,
             is_live=False,
@@ -136,12 +136,8 @@ def routes(console: Console) -> list[Route]:
             shown_as=view,
             views=VIEWS,
             standings=[
-                (
-                    name,
-                    standing_in(name, topic, partition, offset),
-                    is_pinning(name, topic, partition, offset),
-                )
-                for name in groups_of(topic)
+                (reader.group, _standing(reading, offset), _is_pinning(reader, reading, offset))
+                for reader, reading in readings_of(topic, partition)
             ],
             registry_problem=decoder.problem if view == "registry" else None,
             is_live=False,
@@ -152,7 +148,8 @@ def routes(console: Console) -> list[Route]:
     ) -> RecordView:
         one = found.record
         most = _HEADERS_IN_LIST if limit == LIST_LIMIT else _HEADERS_ON_PAGE
-        headers = one.headers
+        known = readings_of(topic, found.partition, group) if group else ()
+        reading = next((reading for _, reading in known), None)
         return RecordView(
             found.partition,
             one.offset,
@@ -161,10 +158,10 @@ def routes(console: Console) -> list[Route]:
             await decoded(one.value, one.value_size, topic, "value", view, limit, deadline),
             [
                 (visible(name), None if value is None else content(bytes(value), "auto", LIST_LIMIT))
-                for name, value in headers[:most]
+                for name, value in one.headers[:most]
             ],
             max(0, one.header_count - most),
-            standing_in(group, topic, found.partition, one.offset) if group else None,
+            _standing(reading, one.offset) if group else None,
         )
 
     async def decoded(
@@ -178,42 +175,34 @@ def routes(console: Console) -> list[Route]:
             shown = content(data, "auto" if view == "registry" else view, limit)
         return shown if size == len(data) else replace(shown, size=size, is_cut=True)
 
-    def groups_of(topic: str) -> list[str]:
-        """Groups that read the topic."""
+    def readings_of(
+        topic: str, partition: int, only: str = ""
+    ) -> Iterator[tuple[GroupReading, PartitionReading | None]]:
+        """Groups that read the topic, with what is known of a partition of it; or one of them."""
         snapshot = console.watcher.view.snapshot
-        groups = snapshot.groups if snapshot else ()
-        return [reader.group for reader in groups if any(each.topic == topic for each in reader.partitions)]
-
-    def reading_of(
-        group: str, topic: str, partition: int
-    ) -> tuple[GroupReading, PartitionReading] | tuple[None, None]:
-        snapshot = console.watcher.view.snapshot
-        for reader in snapshot.groups if snapshot else ():
-            if reader.group == group:
-                for reading in reader.partitions:
-                    if (reading.topic, reading.partition) == (topic, partition):
-                        return reader, reading
-        return None, None
-
-    def standing_in(group: str, topic: str, partition: int, offset: int) -> str:
-        _, reading = reading_of(group, topic, partition)
-        if reading is None:
-            return "unknown: the group doesn't read this partition"
-        return record_standing(reading, offset)
-
-    def is_pinning(group: str, topic: str, partition: int, offset: int) -> bool:
-        """Whether nothing new of the partition is delivered to the group until this record is settled."""
-        one, reading = reading_of(group, topic, partition)
-        progress = reading.progress if reading else None
-        return bool(
-            one and one.members and progress and progress.is_window_full and progress.start_offset == offset
-        )
+        for group in snapshot.groups if snapshot else ():
+            if only in ("", group.group):
+                found = [reading for reading in group.partitions if reading.topic == topic]
+                if found:
+                    yield group, next((row for row in found if row.partition == partition), None)
 
     return [
         Route("/records", topics),
         Route("/records/topic", records),
         Route("/records/record", record),
     ]
+
+
+def _standing(reading: PartitionReading | None, offset: int) -> str:
+    if reading is None:
+        return "unknown: the group doesn't read this partition"
+    return record_standing(reading, offset)
+
+
+def _is_pinning(group: GroupReading, reading: PartitionReading | None, offset: int) -> bool:
+    """Whether nothing new of the partition is delivered to the group until this record is settled."""
+    progress = reading.progress if reading else None
+    return bool(group.members and progress and progress.is_window_full and progress.start_offset == offset)
 
 
 async def partition_count(router: Router, topic: str, partition: int = 0) -> int:
