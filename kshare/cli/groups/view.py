@@ -108,8 +108,8 @@ def _show_state(screen: Screen, found: GroupParts, verbose: bool) -> None:
 def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
     heads = ["GROUP", "MEMBER", "CLIENT", "HOST", "EPOCH", "ASSIGNED", "RACK", "TOPICS"]
     shown = slice(None if verbose else -2)
-    rows = [
-        (
+    rows: list[list[object]] = [
+        [
             group.group,
             member.member_id,
             member.client_id,
@@ -118,7 +118,7 @@ def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
             _assigned(member.assignment),
             member.rack,
             " ".join(member.topics),
-        )[shown]
+        ][shown]
         for group, _, _ in found
         for member in group.members
     ]
