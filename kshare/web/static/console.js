@@ -74,21 +74,21 @@ function editing() {
 
 /* Keeps the focus, and how far tables were scrolled. */
 function replace(part, other) {
-  const focused = placesIn(part).find(([one]) => one === document.activeElement)?.[1];
-  const scrolled = [...part.querySelectorAll(".table")].map((one) => one.scrollLeft);
+  const focused = placesIn(part).find(([element]) => element === document.activeElement)?.[1];
+  const scrolled = [...part.querySelectorAll(".table")].map((table) => table.scrollLeft);
   part.replaceChildren(...other.childNodes);
-  [...part.querySelectorAll(".table")].forEach((one, at) => (one.scrollLeft = scrolled[at] ?? 0));
+  [...part.querySelectorAll(".table")].forEach((table, at) => (table.scrollLeft = scrolled[at] ?? 0));
   if (focused) placesIn(part).find(([, place]) => place === focused)?.[0].focus({ preventScroll: true });
 }
 
 /* What can have the focus, and where it leads to. A row may be inserted before it, so its number doesn't tell. */
 function placesIn(part) {
   const counts = new Map();
-  return [...part.querySelectorAll("a, button, [tabindex]")].map((one) => {
-    const form = one.form ? `${one.form.action}?${new URLSearchParams(new FormData(one.form))}` : "";
-    const target = [one.tagName, one.href, form, one.value, one.ariaLabel].join(" ");
+  return [...part.querySelectorAll("a, button, [tabindex]")].map((element) => {
+    const form = element.form ? `${element.form.action}?${new URLSearchParams(new FormData(element.form))}` : "";
+    const target = [element.tagName, element.href, form, element.value, element.ariaLabel].join(" ");
     counts.set(target, (counts.get(target) ?? 0) + 1);
-    return [one, `${target} ${counts.get(target)}`];
+    return [element, `${target} ${counts.get(target)}`];
   });
 }
 

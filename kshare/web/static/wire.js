@@ -5,7 +5,7 @@
 const runsOf = (id) => document.querySelectorAll(`.run[data-field="${CSS.escape(id)}"]`);
 
 function mark(id) {
-  for (const one of document.querySelectorAll(".marked")) one.classList.remove("marked");
+  for (const marked of document.querySelectorAll(".marked")) marked.classList.remove("marked");
   if (!id) return;
   document.getElementById(id)?.classList.add("marked");
   for (const run of runsOf(id)) run.classList.add("marked");
