@@ -36,7 +36,7 @@ from kshare.monitor.probable_starts import ProbableStarts
 from kshare.monitor.settings import GroupSettings, SettingsReader
 from kshare.monitor.side_by_side import side_by_side
 from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
-from kshare.monitor.stalls import MembersSince, members_of
+from kshare.monitor.stalls import MembersSince, known_members
 from kshare.state.share_records import SharePartitionKey
 from kshare.wording import no_group
 
@@ -79,7 +79,7 @@ class Collector:
     async def read_listed(self, listed: Sequence[GroupListing], missing: tuple[str, ...] = ()) -> Snapshot:
         """Read these groups. Doesn't ask all brokers which groups there are, as `read` does."""
         described = await groups.describe_share_groups(self._router, [listing.group for listing in listed])
-        members = members_of(described)
+        members = known_members(described)
         self._members_since.look(members, time.time())
         settings = await self._settings.groups.of(members)
         stored, problems = await self._read_progress(settings)

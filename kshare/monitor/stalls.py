@@ -76,7 +76,7 @@ def patience(waiting: int, limit: int | None) -> float:
     return LONG_WITH_MUCH_TO_DO_S if waiting > (limit or USUAL_LIMIT) else LONG_S
 
 
-def members_of(described: Mapping[str, GroupDescription | BrokerError]) -> dict[str, tuple[Member, ...]]:
+def known_members(described: Mapping[str, GroupDescription | BrokerError]) -> dict[str, tuple[Member, ...]]:
     """By group, without those that couldn't be described."""
     return {name: group.members for name, group in described.items() if isinstance(group, GroupDescription)}
 

@@ -26,7 +26,7 @@ from kshare.errors import BrokerError
 from kshare.monitor.near_limits import near_limits, near_limits_line
 from kshare.monitor.oldest import OldestRecords
 from kshare.monitor.settings import SettingsReader
-from kshare.monitor.stalls import StallWatch, members_of
+from kshare.monitor.stalls import StallWatch, known_members
 from kshare.state.share_records import SharePartitionKey, SharePartitionState
 
 _OPENED_AGAIN_S = 5.0
@@ -125,7 +125,7 @@ class StoredTopic:
         """As far as we may read it."""
         ids = {row.topic: where.topic_id for where, row in found.items()}
         groups = sorted({where.group for where in found})
-        members = members_of(await describe_share_groups(self._router, groups))
+        members = known_members(await describe_share_groups(self._router, groups))
         settings = await self._settings.groups.of(groups)
         retention = await self._settings.retention_s.of(ids)
         waiting = await self._oldest.read(found, ids, lambda where: settings[where.group].is_committed_only)

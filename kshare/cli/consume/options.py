@@ -9,7 +9,21 @@ import typer
 from typer import Option
 
 from kshare.cli.cluster.options import Server
-from kshare.cli.terminal.completion import deserializer_names, formatter_properties
+from kshare.cli.terminal.completion import beginning
+
+
+def deserializer_names(incomplete: str) -> list[str]:
+    """Shell completion."""
+    from kshare.cli.consume.deserializers import KINDS
+
+    return beginning(incomplete, KINDS)
+
+
+def formatter_properties(incomplete: str) -> list[str]:
+    """Shell completion."""
+    from kshare.cli.consume.record_text import PROPERTIES
+
+    return beginning(incomplete, (f"{name}=" for name in PROPERTIES))
 
 
 def list_fields(text: str | None) -> str | None:

@@ -77,8 +77,7 @@ def _is_in_short(data: memoryview, hints: Hints, options: DecodeOptions) -> bool
 
 def _show_capture(data: memoryview, source: str | None, options: DecodeOptions) -> None:
     """Show a network capture as `kshare pcap` does."""
-    from kshare.cli.pcap.run import show_capture
-    from kshare.cli.terminal.traffic.view import TrafficOptions
+    from kshare.cli.terminal.traffic.view import TrafficOptions, show_capture
 
     if options.view == "hex" or options.field or options.only_guesses:
         raise Failure("this is a network capture: use kshare pcap -v to see every field")

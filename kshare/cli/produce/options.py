@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
 from kshare.cli.cluster.options import Json, Properties, Server, cluster_of
-
-if TYPE_CHECKING:
-    from kshare.producer.settings import CompressionName
-
-
-class InputFormat(StrEnum):
-    """What one record is in the input."""
-
-    LINES = "lines"
-    JSON = "json"
-    WHOLE = "whole"
-
-
-class Codec(StrEnum):
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-    @property
-    def compression(self) -> CompressionName | None:
-        """As producers call it."""
-        return None if self is Codec.NONE else cast("CompressionName", self.value)
-
+from kshare.cli.produce.formats import Codec, InputFormat
 
 _LARGEST_VALUE = 2**31 - 1
 

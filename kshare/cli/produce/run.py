@@ -19,8 +19,8 @@ import anyio.lowlevel
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_names import topic_exists, visible_topics
+from kshare.cli.produce.formats import Codec, InputFormat
 from kshare.cli.produce.input_records import Draft, Template
-from kshare.cli.produce.options import Codec, InputFormat
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_error import say

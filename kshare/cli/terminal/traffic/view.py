@@ -14,6 +14,8 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
+from kshare.capture import CaptureError, CaptureReader
+from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import FAINT, NAME, Part, Screen, styled
 from kshare.cli.terminal.traffic.summary import show_summary
 from kshare.cli.terminal.tree_view import draw_tree
@@ -24,6 +26,7 @@ from kshare.traffic.exchange_text import finding_line
 from kshare.traffic.names import Names
 from kshare.traffic.summary import Summary
 from kshare.traffic.traffic_json import exchange_json, finding_json, summary_json
+from kshare.wire.captured_traffic import CapturedTraffic
 from kshare.wire.exchange_readings import exchange_readings
 from kshare.wording import counted
 
@@ -152,6 +155,35 @@ class TrafficView:
 
     def _json(self, form: object) -> None:
         self._screen.text(json.dumps(form, ensure_ascii=not self._screen.is_plain) + "\n")
+
+
+def show_capture(chunks: Iterable[bytes], name: str, ports: list[int], show: TrafficOptions) -> None:
+    """Show a network capture, with notes at the end that say what is missing in it."""
+    screen = Screen()
+    view = TrafficView(screen, show)
+    traffic = CapturedTraffic(view, ports)
+    reader = CaptureReader()
+    damage: CaptureError | None = None
+    try:
+        for chunk in chunks:
+            for packet in reader.feed(chunk):
+                traffic.packet(packet)
+            screen.done()
+        reader.finish()
+    except CaptureError as problem:
+        if not traffic.packets:
+            raise Failure(f"{name}: {problem}") from None
+        damage = problem
+    traffic.end()
+    view.summary(traffic.summary)
+    if show.is_json:
+        screen.text(json.dumps(traffic.json) + "\n")
+    for note in traffic.notes():
+        view.note(note)
+    view.unnamed()
+    screen.done()
+    if damage:
+        raise Failure(f"{name}: {damage}")
 
 
 def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:
