@@ -61,12 +61,12 @@ _REMOVED = "Records that retention or DeleteRecords removed before the group set
 _GAUGES: dict[str, tuple[tuple[str, str, str], ...]] = {
     "group": (
         ("members", "members", "Members of the group."),
-        ("most_members", "members_limit", "The most members that a group may have."),
+        ("most_members", "members_limit", "The maximum number of members that a group may have."),
         ("partitions", "partitions", "Partitions that the group reads."),
         ("lag", "lag_records", _LAG),
         ("redelivered", "redelivered_records", _REDELIVERED),
         ("most_deliveries", "most_deliveries", _MOST_DELIVERIES),
-        ("delivery_limit", "delivery_limit", "After so many deliveries, the broker archives a record."),
+        ("delivery_limit", "delivery_limit", "The delivery count limit, at which the broker archives a record."),
         ("oldest_seconds", "oldest_unsettled_seconds", _OLDEST),
         (
             "oldest_share",
@@ -82,8 +82,8 @@ _GAUGES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "stalled_partitions",
             "stalled_partitions",
-            "Partitions with members in which records wait, and nothing is settled or released any more: their window "
-            "may be full of locks, which brokers don't tell.",
+            "Partitions with members in which records wait, but nothing is settled or released: their window may be "
+            "full of locks, which brokers don't report.",
         ),
         ("removed", "removed_records", _REMOVED),
         (
@@ -101,19 +101,19 @@ _GAUGES: dict[str, tuple[tuple[str, str, str], ...]] = {
         (
             "start_unmoved_seconds",
             "start_unmoved_seconds",
-            "For how long the start offset hasn't changed, at least.",
+            "How long the start offset hasn't changed, at least.",
         ),
         ("oldest_seconds", "oldest_unsettled_seconds", _OLDEST),
         ("retention_seconds", "retention_seconds", "How long the topic keeps records."),
         ("window_use", "window_use_ratio", _WINDOW_USE),
-        ("is_window_full", "window_full", "1 if the in-flight window is full, and records behind it wait."),
+        ("is_window_full", "window_full", "1 if the in-flight window is full, and records after it wait."),
         ("removed", "removed_records", _REMOVED),
     ),
 }
 _COUNTERS: tuple[tuple[str, str, str], ...] = (
     ("written", "written_total", "Records written to the partitions."),
-    ("settled", "settled_total", "Records settled, or removed by retention before."),
-    ("deliveries", "deliveries_total", "Deliveries that ended, in whatever way."),
+    ("settled", "settled_total", "Records settled, or removed by retention before they were settled."),
+    ("deliveries", "deliveries_total", "Deliveries that ended in any way."),
     ("accepted", "accepted_total", "Records accepted."),
     ("released", "released_total", "How often records were released, or their locks expired."),
 )
