@@ -52,7 +52,7 @@ def require_callback(what: str, function: Any, *arguments: str) -> None:
         raise ConfigError(f"{what} must be a function, not {function!r}")
     if is_generator(function):
         raise ConfigError(
-            f"{what} must not be a generator, whose body nobody would run: return instead of yielding"
+            f"{what} must not be a generator, because its body would never run: return instead of yielding"
         )
     count = len(arguments)
     # A decorator may give the function that it wraps more arguments, or the function may say more than the decorator.

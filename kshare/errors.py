@@ -305,7 +305,7 @@ class InProgress(KshareError):
     def __init__(self, function: str, retry_after: float) -> None:
         super().__init__(
             f"{function}: another call with the same key is in progress. It ends, or loses its claim, within "
-            f"{retry_after:.1f} s: try again then, or pass wait= to wait for it."
+            f"{retry_after:.1f} s: retry then, or pass wait= to wait for it."
         )
         self.retry_after = retry_after
         """Seconds until the other call's claim expires at the latest."""

@@ -81,6 +81,6 @@ def test_generators_are_refused_whose_bodies_nobody_would_run() -> None:
         yield event
 
     with pytest.raises(
-        ConfigError, match=r"^hook must not be a generator, whose body nobody would run: return"
+        ConfigError, match=r"^hook must not be a generator, because its body would never run: return"
     ):
         require_callback("hook", yields, "one argument, the event")

@@ -19,6 +19,6 @@ def expected_row(rows: Sequence[RowT], api: str, subject: str) -> RowT:
 
 def left_out(api: str, subject: str) -> IncompleteResponse:
     return IncompleteResponse(
-        f"the broker's response to {api} says nothing about {subject}: look into the broker's log, and if there is a "
-        "proxy before it, check that it passes responses on as they are"
+        f"the broker's response to {api} says nothing about {subject}: look into the broker's log; if a proxy is in "
+        "front of it, check that it passes responses on unchanged"
     )

@@ -144,7 +144,7 @@ class LogReader:
             if self._row(response, where).records:
                 return response
         except KshareError as error:
-            log.info("broker %d is read no longer, but the leader: %s", follower, error)
+            log.info("reading from the leader instead of broker %d: %s", follower, error)
         self._replicas.avoid_follower(where)
         return None
 

@@ -120,7 +120,7 @@ class _Search:
             except BudgetSpentError:
                 return
             except CorruptBatchError as error:
-                self._report(number, f"{error}; what is behind it in this partition can't be read")
+                self._report(number, f"{error}; the records after it in this partition can't be read")
             else:
                 if self.state.at is not None and self.state.at.offset < end:
                     return

@@ -50,12 +50,12 @@ TopicPartition = tuple[str, int]
 BootstrapServers = str | Iterable[str] | None
 _SLICE_S = 0.005
 _LATE_RESPONSES = (
-    "group %s: left, but a broker that records came from didn't respond within close_timeout (%g s); what it doesn't "
-    "know to be acknowledged, it redelivers when it notices that the connection is closed"
+    "group %s: left, but a broker didn't respond within close_timeout (%g s); when it notices that "
+    "the connection is closed, it redelivers records whose acknowledgement it hasn't received"
 )
 _LATE_LEAVING = (
-    "group %s: leaving it took longer than close_timeout (%g s); its broker notices later, and then redelivers what "
-    "this member didn't settle"
+    "group %s: leaving took longer than close_timeout (%g s); the broker will notice later, and then "
+    "redeliver the records that this member hasn't settled"
 )
 
 

@@ -141,7 +141,7 @@ def deserialized(record: ShareRecord, call: DeserializerCall, data: bytes) -> An
     if type(found) is CoroutineType:
         found.close()
         raise ConfigError(
-            f"{call.part}_deserializer returned a coroutine, but isn't an async function, so nobody awaits it: "
+            f"{call.part}_deserializer returned a coroutine, but isn't an async function, so it is never awaited: "
             "wrap it in an `async def` that awaits it"
         )
     return found

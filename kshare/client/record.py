@@ -237,8 +237,8 @@ class ShareBatch:
         if lost:
             return self._lock_lost_error(lost)
         return AcknowledgeError(
-            f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
-            "its acknowledgement has been sent already"
+            f"{self.topic}[{self.partition}]@{offset} can no longer be acknowledged: its acknowledgement has "
+            "already been sent"
         )
 
     def _require_its_thread(self) -> None:
@@ -305,7 +305,7 @@ class ShareBatch:
         for first, last in lost:
             self._lease.report_loss(first, last)
         return AcknowledgeError(
-            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: {reason}"
+            f"{self.topic}[{self.partition}]@{offsets} can no longer be acknowledged: {reason}"
         )
 
     def _held_behind(self, offset: int) -> list[tuple[int, int]]:

@@ -73,6 +73,6 @@ class Claims:
 
 def doubt(reason: str, topic: str) -> str:
     return (
-        f"{reason}, so anybody who may write to the dead-letter topic can have written it; if you trust it, name its "
+        f"{reason}, so anyone who can write to the dead-letter topic may have written it; if you trust it, name its "
         f"topic with --to {shell_word(topic)}"
     )

@@ -88,8 +88,8 @@ def _require_open(topic: str, group: str, selection: Selection, states: LetterSt
     if lost := sorted(states.given_up & selection.places):
         places = ", ".join(f"{partition}:{offset}" for partition, offset in lost)
         raise ConfigError(
-            f"group {group} has given up dead letter {places} of topic {topic}: it was delivered as often as the group "
-            "allows. Name another group that keeps track, to which it is new"
+            f"group {group} has given up dead letter {places} of topic {topic}: it has reached the group's delivery "
+            "count limit. Name another group to keep track"
         )
 
 

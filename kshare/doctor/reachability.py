@@ -77,14 +77,14 @@ def _shared(info: ClusterInfo) -> list[CheckResult]:
 
 
 def _private(info: ClusterInfo) -> list[CheckResult]:
-    """A loopback address, which every client takes for its own machine."""
+    """A loopback address, which every client interprets as its own machine."""
     given = [host for host, _ in info.pool.settings.bootstrap]
     if all(map(is_loopback, given)):
         return []
     return [
         problem(
             _LISTENERS,
-            f"broker {node} advertises {format_address(address)}, which every client takes for its own machine",
+            f"broker {node} advertises {format_address(address)}, which every client interprets as its own machine",
             f"# in server.properties of broker {node}; then restart it",
             f"advertised.listeners=PLAINTEXT://{given[0]}:{address[1]}",
         )

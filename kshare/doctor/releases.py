@@ -39,14 +39,14 @@ DEADLOCK = KnownDefect(
     frozenset({(4, 1)}),
     frozenset({(4, 2)}),
     "4.1.x and 4.2.0 have a known deadlock in share groups (KAFKA-20505: records of a session that ends are released "
-    "while others fetch), after which a broker responds nothing until it is restarted; upgrade to 4.2.1 or newer",
+    "while others fetch), after which a broker doesn't respond until it is restarted; upgrade to 4.2.1 or newer",
 )
 # 4.1.2, 4.2.1 and 4.3.1 leave the start of every new partition to share.auto.offset.reset; 4.4.0 starts those of topics
 # that the group reads already at offset 0.
 SKIPPED_RECORDS = KnownDefect(
     frozenset({(4, 1), (4, 2), (4, 3)}),
     frozenset(),
-    "before Kafka 4.4, a group skips what is written to added partitions before its members have noticed them "
+    "before Kafka 4.4, a group skips records that are written to added partitions before its members have noticed them "
     "(KAFKA-20742)",
 )
 # 4.1.2 and 4.2.0 split the key of a share-partition, GROUP:TOPIC_ID:PARTITION, at each colon; 4.2.1 doesn't.

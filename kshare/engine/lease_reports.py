@@ -74,7 +74,7 @@ class LeaseReports:
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """The broker delivers records again that we hold: their locks expired earlier than we calculated."""
-        self._warn("delivered again while held: the lock had expired at the broker", partition, records)
+        self._warn("redelivered while held: the lock had expired at the broker", partition, records)
         self._reporter.report(LeaseLost(*self.topic_partition_of(partition), records, "expired"))
 
     def locks_lost(self, outcome: AckOutcome) -> None:
@@ -116,7 +116,7 @@ class LeaseReports:
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
     def last_delivery(self, lease: Lease, limit: int) -> None:
-        cause = "acquired for the last time; what isn't accepted isn't delivered again"
+        cause = "acquired for the last time; records that aren't accepted won't be redelivered"
         detail = f"delivery {lease.delivery_count} of {limit}"
         self._warn(cause, lease.partition, lease.undecided, lease.first, lease.last, detail)
 
@@ -126,9 +126,11 @@ class LeaseReports:
         if left >= SAFE_LEFT:
             return
         if left:
-            self._warn("given back unseen, with one delivery left", lease.partition, records, *span)
+            self._warn(
+                "released without being handed out; one delivery is left", lease.partition, records, *span
+            )
         else:
-            cause = "given back unseen at the delivery count limit; the broker archives them"
+            cause = "released without being handed out, at the delivery count limit; the broker archives them"
             self._log(logging.ERROR, cause, lease.partition, records, *span)
 
     def oversized(self, lease: Lease, reason: str, limit: int) -> None:
@@ -137,7 +139,7 @@ class LeaseReports:
         keeps = (
             "They stay locked"
             if timers.can_renew
-            else f"Their lock runs out, as it can't be renewed ({timers.no_renewal_because})"
+            else f"Their lock will expire, because it can't be renewed ({timers.no_renewal_because})"
         )
         detail = (
             f"{reason}. This was delivery {lease.delivery_count} of {limit}. {keeps}, and the partition's in-flight "
@@ -150,7 +152,7 @@ class LeaseReports:
     def stopped(self, lease: Lease, left: int) -> None:
         """Nothing of the partition is fetched any more, because of oversized records in it."""
         detail = f"deliveries left: {left}. Raise max_decompressed_bytes and restart"
-        self._name_oversized("no longer locked, so their partition isn't fetched any more", lease, detail)
+        self._name_oversized("no longer locked, so their partition is no longer fetched", lease, detail)
 
     def _name_oversized(self, what: str, lease: Lease, detail: str) -> None:
         cause, records = f"larger than max_decompressed_bytes; {what}", len(lease.states)
@@ -228,7 +230,7 @@ def _size(spans: Iterable[tuple[int, int]]) -> int:
 def outcome_error(outcome: AckOutcome) -> KshareError | None:
     """The error for users; None if there is none."""
     if outcome.is_open:
-        return ConnectionLost("the connection broke before the response came: the outcome is open")
+        return ConnectionLost("connection lost before the broker responded; the outcome is open")
     if not outcome.error:
         return None
     return BrokerError(outcome.error, "acknowledgement refused", _REFUSED_BECAUSE.get(outcome.error))

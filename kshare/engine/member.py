@@ -53,7 +53,7 @@ _LONGEST_SLEEP_S = 1.0
 _SHARE_OF_SESSIONS = 0.5
 """The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
 _NOT_LEFT = (
-    "group %s: couldn't leave it: %s; no other member gets the partitions of this one until its coordinator notices, "
+    "group %s: couldn't leave: %s; this member's partitions aren't reassigned until the coordinator notices, "
     "after share.session.timeout.ms"
 )
 _SILENT = "its coordinator didn't respond"
@@ -321,7 +321,7 @@ class GroupMember:
             if isinstance(event, TopicDeleted):
                 self._on_topic_deleted(event)
             elif isinstance(event, Rebootstrap):
-                cause = "the cluster has other addresses now: starting from the bootstrap servers"
+                cause = "the cluster's addresses have changed: starting from the bootstrap servers"
                 self._log(logging.WARNING, cause)
                 self._pool.rebootstrap()
         self._assign_to_nodes()
@@ -343,7 +343,7 @@ class GroupMember:
                         self._reporter.assigned()
                 case MembershipLost(error):
                     # The assignment is void, but acquired records are not: sessions outlive the membership (measured).
-                    self._log(logging.WARNING, "membership lost, joining again", error)
+                    self._log(logging.WARNING, "membership lost; rejoining", error)
                     self._assign_to_nodes()
                     self._report_assignment({})
                 case GroupFull(error):
@@ -380,7 +380,7 @@ class GroupMember:
     def _on_topic_deleted(self, deleted: TopicDeleted) -> None:
         """The topic was deleted, or recreated with another id: records acquired from it can no longer be settled."""
         name = deleted.name or deleted.topic_id.hex()
-        self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
+        self._log(logging.WARNING, f"topic {name} was deleted: its held records are lost")
         for node in self._nodes.values():
             node.lose_topic(deleted.topic_id)
         self._book.holder.on_topic_gone(deleted.topic_id)

@@ -327,14 +327,14 @@ class NodeSession:
         wanted = sorted(self.session.wanted)
         names = [f"{self._name_of(topic) or topic.hex()}[{number}]" for topic, number in wanted]
         ellipsis = ", ..." if len(names) > _NAMED else ""
-        cause = f"node {self.node} responds to fetches at once, without records: it is asked less often"
+        cause = f"node {self.node} responds to fetches at once, without records: fetching less often"
         is_holding = any(acks.leases for acks in self.partition_acks.values())
         is_reopening = responses.should_reopen(now) and not is_holding and not self.is_restarting
         if is_reopening:
             cause = (
                 f"node {self.node} responds to fetches at once, without records: the session with it is opened again, "
                 "so that it reads the state of the group again. That helps if records were deleted in the middle of a "
-                "producer batch, unless other members have sessions with it: if a partition stands still, stop all "
+                "producer batch, unless other members have sessions with it: if a partition stays blocked, stop all "
                 "consumers of the group at the same time, then start them again"
             )
             responses.on_reopening(now)

@@ -81,7 +81,7 @@ class SessionFailures:
             error = error_name(response.failed[lasting[0]])
             detail = f"{self._name_of(topic_id) or topic_id.hex()}[{number}] ({error})"
             detail += f" and {counted(others, 'other partition')}" if others else ""
-            self._log(logging.WARNING, f"node {self._node} refuses fetches; trying again", detail)
+            self._log(logging.WARNING, f"node {self._node} refuses fetches; retrying", detail)
 
     def on_error(self, response: SessionResponse, now: float) -> None:
         """The session as a whole failed, and has ended."""

@@ -77,7 +77,7 @@ class TelemetryPusher:
                 log.debug("client telemetry: %s", error)
                 machine.on_no_response(anyio.current_time())
             except Exception:  # a bug here is no reason to stop consuming
-                log.warning("client telemetry failed: this consumer pushes no more", exc_info=True)
+                log.warning("client telemetry failed: this consumer stops pushing metrics", exc_info=True)
                 return
 
     async def push_last(self) -> None:
@@ -118,7 +118,7 @@ class TelemetryPusher:
         is_taken = True  # unless a broker says otherwise: nothing is counted twice
         try:
             if request is None:
-                log.debug("client telemetry: %d bytes are more than the broker takes", len(metrics))
+                log.debug("client telemetry: %d bytes are more than the broker accepts", len(metrics))
                 return
             response = _logged(request, await connection.ask(request, timeout=timeout))
             is_taken = machine.on_push(response, anyio.current_time())

@@ -66,7 +66,11 @@ _GAUGES: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("lag", "lag_records", _LAG),
         ("redelivered", "redelivered_records", _REDELIVERED),
         ("most_deliveries", "most_deliveries", _MOST_DELIVERIES),
-        ("delivery_limit", "delivery_limit", "The delivery count limit, at which the broker archives a record."),
+        (
+            "delivery_limit",
+            "delivery_limit",
+            "The delivery count limit, at which the broker archives a record.",
+        ),
         ("oldest_seconds", "oldest_unsettled_seconds", _OLDEST),
         (
             "oldest_share",

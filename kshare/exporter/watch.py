@@ -125,5 +125,5 @@ class ClusterWatch:
     def _fail(self, problem: str) -> None:
         self._failures += 1
         if self._problem is None:
-            log.warning("the cluster can't be read: %s; trying again every %g s", problem, self._interval_s)
+            log.warning("the cluster can't be read: %s; retrying every %g s", problem, self._interval_s)
         self._problem = problem

@@ -132,8 +132,8 @@ class _Server:
         if self._is_local and not _is_ours(request.host):
             return HttpResponse.text(
                 421,
-                f"this endpoint is for its own machine, and isn't known as {escaped(request.host[:100])}: ask for "
-                "localhost, or let a proxy send that as Host",
+                f"this endpoint serves only its own machine, and isn't known as {escaped(request.host[:100])}: "
+                "request localhost, or let a proxy send Host: localhost",
             )
         try:
             response = self._respond(request)

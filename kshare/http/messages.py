@@ -69,7 +69,7 @@ def read_request(received: bytes) -> HttpRequest | HttpResponse | None:
     if line is None:
         return HttpResponse.text(400, "this isn't an HTTP/1.1 request")
     if line[1] != b"GET":
-        return HttpResponse.text(405, "there is only GET")
+        return HttpResponse.text(405, "only GET is supported")
     hosts = _HOST.findall(received, 0, end.end())
     if len(hosts) > 1:
         return HttpResponse.text(400, "there is more than one Host header")

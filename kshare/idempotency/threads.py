@@ -55,6 +55,6 @@ def from_plain_function(
         if has_started:
             raise
         raise ConfigError(
-            "A plain function with @idempotent was called in the thread of an event loop, which would stand still "
-            "meanwhile. Call it with anyio.to_thread.run_sync, or make it an async function."
+            "A plain function with @idempotent was called in the thread of an event loop, which it would block. "
+            "Call it with anyio.to_thread.run_sync, or make it an async function."
         ) from error

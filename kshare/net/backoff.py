@@ -62,7 +62,7 @@ class Outage:
         self._logged_at = now
         return (
             f"{self._peer} has been unreachable for {now - self._since:.0f} s, "
-            f"after {self._failures} attempts: {problem}; trying again"
+            f"after {self._failures} attempts: {problem}; retrying"
         )
 
     def on_success(self, now: float) -> str | None:

@@ -301,7 +301,9 @@ class Connection:
             self._abandoned.remove(correlation_id)
             log.debug("a response from %s arrived too late and was dropped", self.peer)
         else:
-            raise DecodeError("header.correlationId", 0, f"{correlation_id} belongs to no request under way")
+            raise DecodeError(
+                "header.correlationId", 0, f"{correlation_id} doesn't belong to any request in flight"
+            )
 
     def _hint(self) -> str:
         return connect_hint(

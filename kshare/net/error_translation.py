@@ -110,7 +110,8 @@ def _of_tls(error: BaseException, peer: str) -> KshareError:
         alert = name.partition("ALERT_")[2] or name
         alert = alert.replace("_", " ").lower()
         return AuthenticationFailed(
-            f"{peer} refused our side of TLS ({alert}): it may require a client certificate (cert_file, key_file) "
+            f"{peer} rejected this client during the TLS handshake ({alert}): it may require a client certificate "
+            "(cert_file, key_file) "
             "signed by an authority that it trusts"
         )
     if name in _PLAINTEXT_PEER:
@@ -131,6 +132,6 @@ def _certificate_problem(error: ssl.SSLCertVerificationError, peer: str) -> str:
             f"the certificate of {peer} isn't valid now ({error.verify_message}): renew it, or set the clock"
         )
     return (
-        f"the certificate of {peer} isn't signed by an authority that we trust ({error.verify_message}): "
+        f"the certificate of {peer} isn't signed by an authority that this client trusts ({error.verify_message}): "
         "name its authority with ca_file"
     )

@@ -44,7 +44,7 @@ class Outbox:
                 self._frames.popleft()
 
     def withdraw(self, frame: bytes) -> bool:
-        """Removes a frame; False if some of it has been sent already."""
+        """Removes a frame; False if some of it has already been sent."""
         if frame in self._held_back:
             self._held_back.remove(frame)
             return True

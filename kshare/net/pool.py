@@ -70,7 +70,7 @@ class Pool:
         """Forgets all node addresses and starts again from the bootstrap servers."""
         self._nodes.clear()
         for endpoint in self._endpoints.values():
-            endpoint.hang_up("the cluster has other addresses now")
+            endpoint.hang_up("the cluster's addresses have changed")
 
     async def bootstrap(self, *, timeout: float | None = None) -> Connection:
         """Connects to a broker and sends a request that needs no permission, or raises an error, within `timeout`.

@@ -67,8 +67,8 @@ async def authenticate(ask: AskFunction, security: Security, host: str, peer: st
 def warn_of_plain_text(sent: str) -> None:
     """Once in a process: programs may connect often."""
     log.warning(
-        "%s sent to brokers without encryption, so that everybody on the way can read it: use a listener with TLS "
-        "(tls=True; in Kafka's words, security.protocol=SASL_SSL)",
+        "%s sent to brokers without encryption, so anyone on the network path can read it: use a listener with TLS "
+        "(tls=True; in Kafka's terms, security.protocol=SASL_SSL)",
         sent,
     )
 
@@ -99,8 +99,8 @@ async def _exchange_messages(ask: AskFunction, mechanism: _Mechanism, step: str)
         found = _ITERATIONS.match(challenge) if step.startswith("SCRAM") else None
         if found is not None and int(found[1]) < _LEAST_ITERATIONS:
             raise AuthenticationFailed(
-                f"{step} was stopped: with the iteration count {int(found[1])}, who listens could guess the password "
-                f"(Kafka's least is {_LEAST_ITERATIONS:,})"
+                f"{step} was stopped: with the iteration count {int(found[1])}, an eavesdropper could guess the "
+                f"password (Kafka's minimum is {_LEAST_ITERATIONS:,})"
             )
         try:
             await _in_thread(partial(mechanism.receive, challenge))

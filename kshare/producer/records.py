@@ -145,7 +145,7 @@ class PendingSend:
             self.is_seen = True
             raise self._failure.make_error()
         if self._produced is None:
-            raise KshareError("the record is still on its way: await it")
+            raise KshareError("the record is still in flight: await it")
         return self._produced
 
     @property

@@ -32,7 +32,7 @@ from kshare.wording import counted
 
 log = logging.getLogger("kshare.producer")
 
-CLOSED = "the producer was closed: open another one to go on"
+CLOSED = "the producer was closed: open another one to continue"
 
 
 class RecordWriter:

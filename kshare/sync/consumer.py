@@ -336,7 +336,7 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _closed(self) -> ConsumerClosed:
         return ConsumerClosed(
-            f"the consumer of group {self.config.group!r} was closed; open another one to go on"
+            f"the consumer of group {self.config.group!r} was closed; open another one to continue"
         )
 
 

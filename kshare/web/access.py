@@ -56,8 +56,8 @@ class Access:
         self._limits = LoginLimits()
         if self._users is not None and has_passwords and not config.is_loopback:
             log.warning(
-                "passwords are sent to %s without encryption: let nobody but a proxy with TLS reach it, or listen on "
-                "127.0.0.1 behind one",
+                "passwords are sent to %s without encryption: allow only a proxy with TLS to reach it, or listen on "
+                "127.0.0.1 behind a proxy",
                 config.host,
             )
 

@@ -68,7 +68,7 @@ class _Decoder:
         try:
             return self.decode(data, asked["topic"], asked["part"], asked["limit"])
         except MemoryError:
-            return {"problem": "can't be decoded: its bytes stand for too much: the decoder's memory is full"}
+            return {"problem": "can't be decoded: its bytes expand to too much data for the decoder's memory"}
         except Exception as error:  # Confluent's client and fastavro raise many kinds
             text = without_passwords(str(error), self._url)[:_LONGEST_PROBLEM]
             return {"problem": f"can't be decoded: {text or type(error).__name__}"}

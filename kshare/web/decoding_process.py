@@ -23,7 +23,7 @@ _ROOM = 64 << 10
 _NOT_STARTED = "the process that decodes can't be started"
 _BUSY = "records of others took too long: try again in a moment"
 _STOPPED = "the console is being stopped"
-_CRASHED = "the decoder crashed: its bytes nest too deeply, or stand for too much"
+_CRASHED = "the decoder crashed: its bytes nest too deeply, or expand to too much data"
 CHILD = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -59,7 +59,7 @@ class DecodingProcess:
         try:
             await self._start()
             limit_text = f"{self._limit_s:g} seconds"
-            slow = f"it took longer than {limit_text}: its bytes stand for too much, or the registry is slow"
+            slow = f"it took longer than {limit_text}: its bytes expand to too much data, or the registry is slow"
             return await self._ask(asked, limit, self._limit_s, slow, _CRASHED)
         finally:
             self._turn.release()

@@ -196,7 +196,7 @@ class UsersFile:
             try:
                 self._users.replace(read_entries(self._path, has_passwords=self._has_passwords))
             except ConfigError as error:
-                log.error("%s: until that is mended, users and rights remain as they were", error)
+                log.error("%s: until that is fixed, users and rights remain as they were", error)
             else:
                 log.warning("users file %s has changed, and was read again", self._path)
         return self._users

@@ -129,7 +129,7 @@ class Watcher:
         except KshareError as error:
             if not self._is_away:
                 self._is_away = True
-                log.warning("the cluster can't be read: %s; trying again until it can", error)
+                log.warning("the cluster can't be read: %s; retrying until it can", error)
             raise
 
     async def _read(self, collector: Collector) -> None:

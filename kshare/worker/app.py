@@ -196,7 +196,7 @@ class _Declared:
         if checked.dead_letters in names:
             raise ConfigError(
                 f"handler {self.name}: dead_letters is {checked.dead_letters}, which it processes itself: "
-                "its dead letters would come back for ever. Choose another topic"
+                "its dead letters would come back forever. Choose another topic"
             )
         return Route(self.name, names, call, checked, self.is_batch, patterns, self.middleware, self.on_error)
 
@@ -228,7 +228,7 @@ def _one_by_one(topics: object, *, is_batch: bool) -> str:
 
 def _require_middleware(what: str, function: Callable[..., Any]) -> None:
     first = "the deliveries of the batch" if what == "batch_middleware" else "the delivery"
-    require_callback(what, function, f"two arguments, {first}", "the function to await to go on")
+    require_callback(what, function, f"two arguments, {first}", "the function to await to continue")
     name = getattr(function, "__qualname__", repr(function))
     if is_plain_function(function):
         raise ConfigError(

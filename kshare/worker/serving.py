@@ -209,7 +209,7 @@ class Serving:
         }.difference(*(route.topics for route in self._routes))
         if new := sorted(found - self._left_out):
             log.info(
-                "patterns don't match retry topics, unless they are named besides: leaving out %s",
+                "patterns don't match retry topics, unless they are also named: leaving out %s",
                 ", ".join(new),
             )
         self._left_out |= found
@@ -223,7 +223,7 @@ class Serving:
                 for route in await self._with_topics(router):
                     await self._follow(route, outbound, start)
             except KshareError as problem:
-                log.warning("can't subscribe to topics that are new: %s", problem)
+                log.warning("can't subscribe to new topics: %s", problem)
 
     async def _follow(
         self, route: Route, outbound: Outbound, start: Callable[[Route], Awaitable[None]]
@@ -281,7 +281,7 @@ class _HandlerTask:
             self.started.set()
         if not self._stopping.is_set():
             raise KshareError(
-                f"handler {self._runner.route.name} has ended, though nobody has stopped the worker"
+                f"handler {self._runner.route.name} has ended, although the worker wasn't stopped"
             )
 
     def _on_started(self) -> None:

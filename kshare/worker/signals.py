@@ -18,7 +18,7 @@ from typing import Any
 from kshare.worker.functions.interrupts import STOP_SIGNALS, own_handlers
 
 _PATIENCE_S = 5.0
-_LAST_WORDS = b"kshare: ended by another signal, because functions go on although they were cancelled\n"
+_LAST_WORDS = b"kshare: ended by another signal, because functions continue although they were cancelled\n"
 
 
 class SignalCount:

@@ -135,7 +135,10 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
     "wrong password": ({"sasl_password": WRONG}, f"SCRAM-SHA-512 as {USER} was refused"),
     "unknown user": ({"sasl_username": "mallory"}, "SCRAM-SHA-512 as mallory was refused"),
     "no login": (PLAIN | {"security_protocol": "SSL", "ssl_ca_location": "CA"}, "set sasl_mechanism"),
-    "wrong authority": ({"ssl_ca_location": "STRANGER"}, "isn't signed by an authority that we trust"),
+    "wrong authority": (
+        {"ssl_ca_location": "STRANGER"},
+        "isn't signed by an authority that this client trusts",
+    ),
     "missing authority file": ({"ssl_ca_location": "/nowhere/ca.pem"}, "can't be read"),
     "plaintext at a TLS port": (
         PLAIN | {"security_protocol": "PLAINTEXT"},

@@ -139,10 +139,10 @@ async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixtu
             source.pause(release=True)
             batch.accept()
             await until(lambda: ACQUIRED not in topic.states)
-    assert [line for line in caplog.messages if "unseen" in line] == [
-        "group g: 5 records of a[0] (offsets 2 to 6): given back unseen at the delivery count limit; "
-        "the broker archives them",
-        "group g: 5 records of a[0] (offsets 7 to 11): given back unseen, with one delivery left",
+    assert [line for line in caplog.messages if "released without" in line] == [
+        "group g: 5 records of a[0] (offsets 2 to 6): released without being handed out, at the delivery count "
+        "limit; the broker archives them",
+        "group g: 5 records of a[0] (offsets 7 to 11): released without being handed out; one delivery is left",
     ]
 
 

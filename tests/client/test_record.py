@@ -156,7 +156,7 @@ def test_settling_a_lost_record_raises_error_with_the_reason() -> None:
     lease = Lease(P, 0, 0, 1)
     (record,) = share_batch(lease, batches([0]))
     lease.lose()
-    with pytest.raises(AcknowledgeError, match=r"orders\[3\]@0 can't be acknowledged any more"):
+    with pytest.raises(AcknowledgeError, match=r"orders\[3\]@0 can no longer be acknowledged"):
         record.accept()
 
 

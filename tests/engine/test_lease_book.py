@@ -15,7 +15,7 @@ from tests.fakes.plain_holder import PlainHolder
 
 PARTITION = (b"t" * 16, 3)
 LOCK_S = 30.0
-LAST_TIME = "acquired for the last time; what isn't accepted isn't delivered again"
+LAST_TIME = "acquired for the last time; records that aren't accepted won't be redelivered"
 
 
 class Rig:

@@ -143,7 +143,7 @@ async def test_rule_4_leases_of_a_former_leader_are_lost_and_its_session_forgets
         cluster.topics["a"].move(2)
         again = await next_of(source)
         assert (again.value, again.delivery_count) == (b"a0", 2)
-        with pytest.raises(AcknowledgeError, match="can't be acknowledged any more"):
+        with pytest.raises(AcknowledgeError, match="can no longer be acknowledged"):
             record.accept()
         assert [event for event in events if isinstance(event, LeaseLost)] == [LeaseLost("a", 0, 1, "moved")]
         again.accept()

@@ -88,7 +88,7 @@ async def test_an_error_of_the_background_heartbeats_does_not_delay_leaving(
         began = anyio.current_time()
         await source.close()
         assert anyio.current_time() - began < source.config.close_timeout / 2
-    assert "couldn't leave it: the credentials were revoked" in caplog.text
+    assert "couldn't leave: the credentials were revoked" in caplog.text
 
 
 @pytest.mark.lengthy
@@ -101,7 +101,7 @@ async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixt
             await source.close()
         assert 3 < leaves(cluster) < 10
     [line] = [message for message in caplog.messages if "leave" in message]
-    assert line.startswith("group g: couldn't leave it: share group 'g': COORDINATOR_NOT_AVAILABLE")
+    assert line.startswith("group g: couldn't leave: share group 'g': COORDINATOR_NOT_AVAILABLE")
     assert "share.session.timeout.ms" in line
 
 

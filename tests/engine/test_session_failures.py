@@ -35,7 +35,7 @@ def test_partitions_that_are_refused_for_long_are_named_in_one_line(
         if second == 5:
             assert not caplog.records
     assert [record.getMessage() for record in caplog.records] == [
-        "group g: node 7 refuses fetches; trying again: orders[0] (KAFKA_STORAGE_ERROR) and 2 other partitions"
+        "group g: node 7 refuses fetches; retrying: orders[0] (KAFKA_STORAGE_ERROR) and 2 other partitions"
     ]
 
 

@@ -227,7 +227,7 @@ class RandomUser:
                 self._ledger.on_given_back(current)
                 current.release() if way == "release" else current.reject()
         except AcknowledgeError as error:
-            if "has been sent already" not in str(error):
+            if "has already been sent" not in str(error):
                 self._ledger.violations.append(str(error))
         loop.current = None  # that it is finished, too, changes nothing
 

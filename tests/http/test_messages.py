@@ -78,8 +78,8 @@ def test_any_bytes_are_a_request_or_refused(received: bytes) -> None:
 
 
 def test_response_has_its_length_and_ends_the_connection() -> None:
-    response = HttpResponse.text(405, "there is only GET")
-    assert response.body == b"there is only GET\n"
+    response = HttpResponse.text(405, "only GET is supported")
+    assert response.body == b"only GET is supported\n"
     assert response.head.decode().splitlines() == [
         "HTTP/1.1 405 Method Not Allowed",
         "Content-Type: text/plain; charset=utf-8",

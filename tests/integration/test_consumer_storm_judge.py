@@ -125,7 +125,8 @@ def test_confirmations() -> None:
 
 
 NAMED = (
-    "ERROR group g: 5 records of orders[0] (offsets 3 to 7): given back unseen at the delivery count limit\n"
+    "ERROR group g: 5 records of orders[0] (offsets 3 to 7): released without being handed out, at the delivery "
+    "count limit\n"
 )
 LOST, CORRUPT = "lost response", "corrupt batch"
 

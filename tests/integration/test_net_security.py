@@ -143,7 +143,7 @@ async def test_tls(secure: Cluster, tmp_path: Path) -> None:
         await bootstrap(settings(secure, Listener.TLS, host, **believed(secure)))
     stranger = Authority(tmp_path)
     text = await refusal(settings(secure, Listener.TLS, tls=True, ca_file=stranger.certificate))
-    assert "isn't signed by an authority that we trust" in text
+    assert "isn't signed by an authority that this client trusts" in text
     text = await refusal(settings(secure, Listener.TLS, "127.1", **believed(secure)))
     assert "is for another name" in text
     await bootstrap(settings(secure, Listener.TLS, "127.1", check_hostname=False, **believed(secure)))
@@ -157,7 +157,7 @@ async def test_mutual_tls(secure: Cluster, tmp_path: Path) -> None:
         if is_let_in:
             await bootstrap(chosen)
         else:
-            assert "refused our side of TLS" in await refusal(chosen)
+            assert "rejected this client during the TLS handshake" in await refusal(chosen)
     assert "cert_file" in await refusal(settings(secure, Listener.MUTUAL_TLS, **believed(secure)))
 
 

@@ -135,8 +135,8 @@ async def test_each_caller_gets_its_own_response() -> None:
         (struct.pack(">i", -1), "frame of -1 bytes announced"),
         (struct.pack(">i", 70_000) + b"x" * 10, "frame of 70000 bytes announced, 65536 are allowed"),
         (struct.pack(">i", 2) + b"xx", "too short for a correlation id"),
-        (struct.pack(">ii", 4, 12345), "12345 belongs to no request under way"),
-        (struct.pack(">ii", 4, -5), "-5 belongs to no request under way"),
+        (struct.pack(">ii", 4, 12345), "12345 doesn't belong to any request in flight"),
+        (struct.pack(">ii", 4, -5), "-5 doesn't belong to any request in flight"),
     ],
 )
 async def test_invalid_data_closes_the_connection_with_a_reason(bad: bytes, says: str) -> None:

@@ -199,12 +199,12 @@ def test_outage_is_reported_at_intervals() -> None:
     assert outage.on_success(2.0) is None, "the outage was never reported, so its end isn't either"
     assert outage.on_failure("refused", 10.0) is None
     assert outage.on_failure("refused", 10.0 + AFTER_S) == (
-        "broker:9092 has been unreachable for 3 s, after 2 attempts: refused; trying again"
+        "broker:9092 has been unreachable for 3 s, after 2 attempts: refused; retrying"
     )
     assert outage.on_failure("refused", 11.0 + AFTER_S) is None
     assert outage.is_on
     told = outage.on_failure("no response", 10.0 + AFTER_S + LOG_INTERVAL_S)
-    assert told == "broker:9092 has been unreachable for 33 s, after 4 attempts: no response; trying again"
+    assert told == "broker:9092 has been unreachable for 33 s, after 4 attempts: no response; retrying"
     assert outage.on_success(50.0) == "broker:9092 is reachable again after 40 s and 4 failed attempts"
     assert not outage.is_on
     assert outage.on_success(51.0) is None

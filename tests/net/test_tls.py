@@ -83,7 +83,7 @@ async def test_untrusted_authority(authority: Authority) -> None:
     async with peer(polite, context=authority.context("127.0.0.1")) as address:
         problem = await refusal(settings(address, tls=True))
         assert isinstance(problem, AuthenticationFailed)
-        assert "isn't signed by an authority that we trust" in str(problem)
+        assert "isn't signed by an authority that this client trusts" in str(problem)
         assert "ca_file" in str(problem)
 
 

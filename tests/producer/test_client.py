@@ -58,7 +58,7 @@ async def test_end_of_the_block_writes_what_is_left(broker: Broker) -> None:
     async with Producer(broker.bootstrap, linger=60) as producer:
         await producer.enqueue("orders", b"one")
     assert values(broker) == [b"one"]
-    with pytest.raises(KshareError, match="the producer was closed: open another one to go on"):
+    with pytest.raises(KshareError, match="the producer was closed: open another one to continue"):
         await producer.send("orders", b"two")
 
 

@@ -102,7 +102,7 @@ async def test_rule_3_accepting_a_record_of_a_lost_session_raises_with_the_reaso
         record = next(iter(await rig.next_batch()))
         broker.disconnect()
         rig.node.on_connection_closed("the broker restarted")
-        with pytest.raises(AcknowledgeError, match="can't be acknowledged any more"):
+        with pytest.raises(AcknowledgeError, match="can no longer be acknowledged"):
             record.accept()
 
 

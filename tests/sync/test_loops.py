@@ -169,8 +169,8 @@ def test_what_a_loop_that_is_alive_has_left_is_named_when_closing_archives_it(
                 loops.append(loop)
         assert seen == {0, 1}
         assert [line for line in caplog.messages if "the broker archives them" in line] == [
-            "group g: 3 records of t[0] (offsets 2 to 4): given back unseen at the delivery count limit; "
-            "the broker archives them"
+            "group g: 3 records of t[0] (offsets 2 to 4): released without being handed out, at the delivery count "
+            "limit; the broker archives them"
         ]
 
 

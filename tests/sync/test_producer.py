@@ -39,7 +39,7 @@ def test_send_enqueue_and_flush(broker: Broker) -> None:
         assert all(send.is_done for send in sends)
         producer.enqueue("orders", b"last")
     assert written(broker)[-1] == b"last"
-    with pytest.raises(KshareError, match="the producer was closed: open another one to go on"):
+    with pytest.raises(KshareError, match="the producer was closed: open another one to continue"):
         producer.send("orders", b"two")
 
 

@@ -150,7 +150,7 @@ async def test_redelivered_records_are_lost_to_the_first_lease() -> None:
         again = list(await consumer.next_batch())
         assert [(record.offset, record.delivery_count) for record in again] == [(0, 2), (1, 2), (2, 2)]
         for record in in_hand:
-            with pytest.raises(AcknowledgeError, match="can't be acknowledged any more"):
+            with pytest.raises(AcknowledgeError, match="can no longer be acknowledged"):
                 record.accept()
         for record in again:
             record.accept()

@@ -27,7 +27,7 @@ def test_a_change_counts_at_once_and_a_broken_file_changes_nothing(
     path.chmod(0o600)
     for _ in range(3):
         assert file.current().named("anna").may_change
-    kept = ": until that is mended, users and rights remain as they were"
+    kept = ": until that is fixed, users and rights remain as they were"
     read = f"users file {path} has changed, and was read again"
     assert [record.getMessage() for record in caplog.records] == [
         read,

@@ -136,7 +136,7 @@ def wraps(*arguments: Any) -> Any:
         (passes, " .* must be an async function, not a plain one: it awaits"),
         (Around().passes, " .* must be an async function, not a plain one: it awaits"),
         (functools.partial(passes), " .* must be an async function, not a plain one: it awaits"),
-        (yields, " must not be a generator, whose body nobody would run"),
+        (yields, " must not be a generator, because its body would never run"),
     ],
 )
 def test_middleware_must_be_async(name: str, function: Any, message: str) -> None:

@@ -18,7 +18,7 @@ from tests.helpers.running_worker import from_the_start, running, until
 pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
 
 LONGEST_S = 25.0
-GOES_ON = "calls of dead_letters go on although they were cancelled"
+GOES_ON = "calls of dead_letters continue although they were cancelled"
 
 
 @pytest.fixture

@@ -213,7 +213,9 @@ async def test_records_of_functions_that_do_not_end_are_given_back(
         goes_on = False
     assert values == [b"1"]
     if how != "second stop":
-        [line] = [message for message in caplog.messages if "go on although they were cancelled" in message]
+        [line] = [
+            message for message in caplog.messages if "continue although they were cancelled" in message
+        ]
         assert "t[0]@0" in line
 
 
@@ -387,7 +389,7 @@ def test_another_signal_ends_a_process_whose_functions_do_not_end(broker: Broker
         _, told = process.communicate()
     assert process.returncode == -signal.SIGTERM
     assert 3 <= signals <= 10
-    assert "ended by another signal, because functions go on although they were cancelled" in told
+    assert "ended by another signal, because functions continue although they were cancelled" in told
 
 
 async def test_what_is_lost_by_a_second_stop_is_named(

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "--port",
         type=_number(_PORTS),
         default=9092,
-        help="port of the first node, the next ones for the others; 0: any free ports (9092)",
+        help="port of the first node; other nodes use the next ports; 0: any free ports (9092)",
     )
     add(
         "--topic",

@@ -55,7 +55,7 @@ class Prompt:
                 _write("quit: released\n")
                 return False
             else:
-                _write(f"{key!r} is none of these keys\n")
+                _write(f"{key!r} isn't one of these keys\n")
 
     async def _renew(self, record: ShareRecord) -> str:
         if not self._consumer.can_renew:

@@ -99,7 +99,7 @@ def show_letters(
             if mark.is_settled:
                 screen.line((f"  settled by group {group}: {mark.explanation}", "green"))
             if mark.is_given_up:
-                lost = f"  given up by group {group}, which has delivered it as often as it may: use another --group"
+                lost = f"  given up by group {group} at its delivery count limit: use another --group"
                 screen.line((lost, "red"))
     else:
         show_rows(screen, found, "SETTLED", [mark.text for mark in marks])
@@ -107,7 +107,7 @@ def show_letters(
     if sum(letter.kept_bytes for letter in found) >= _MOST_SHOWN:
         at = f"{found[-1].partition}:{found[-1].offset}"
         raise Failure(
-            f"what is behind {at} isn't shown, as it would take too much memory: choose with --letter"
+            f"dead letters after {at} aren't shown, because they would take too much memory: choose with --letter"
         )
     complain_of_unreadable(unreadable.texts)
 
@@ -149,7 +149,7 @@ class _Mark:
         if self.told is not None:
             return self.told
         if self.is_given_up is None:
-            return "redriven, dropped or moved; or given up, which brokers don't tell any more"
+            return "redriven, dropped or moved; or given up, which brokers no longer distinguish"
         return "redriven, dropped or moved"
 
     @property

@@ -51,7 +51,7 @@ def run_redrive(
         complain_of_unreadable(unreadable.texts)
         if is_json and planned.unshown:
             raise Failure(
-                f"{planned.unshown} more aren't shown, as they would take too much memory: choose some"
+                f"{planned.unshown} more aren't shown, because they would take too much memory: choose some"
             )
         return
     outcome = watched(

@@ -97,7 +97,7 @@ def show_skipped(screen: Screen, progress: RunProgress, group: str, *, are_settl
 def show_moved(screen: Screen, progress: RunProgress, group: str) -> None:
     if progress.moved:
         moved = f"{counted(progress.moved, 'dead letter')} written to the end of the topic again: group {group} has "
-        screen.line(f"{moved}delivered them as often as it may, and would have archived them")
+        screen.line(f"{moved}reached its delivery count limit for them, and would have archived them")
 
 
 def note_of_given_up(cluster: Cluster, topic: str, group: str, selection: Selection) -> str:

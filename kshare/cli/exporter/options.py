@@ -23,7 +23,7 @@ def exporter(
     ] = 5.0,
     has_partitions: Annotated[
         bool,
-        Option("--partitions/--no-partitions", help="Whether there are metrics for each partition, too."),
+        Option("--partitions/--no-partitions", help="Whether to export metrics of each partition, too."),
     ] = True,
 ) -> None:
     """Serve lag, rates, window use, ages and dead letters of share groups to Prometheus and KEDA.

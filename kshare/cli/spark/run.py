@@ -83,7 +83,7 @@ def write_back(
     if is_dry_run:
         inspect(cluster, [] if topic is None else [topic], folder, is_json)
         if not is_json:
-            typer.echo("what is staged would be written to its topics again; nothing was changed")
+            typer.echo("staged records would be written to their topics again; nothing was changed")
         return
     screen = Screen()
     line = ProgressLine()
@@ -102,7 +102,7 @@ def write_back(
     else:
         screen.line(f"{counted(returned.written, 'record')} written to their topics again")
         if returned.missing:
-            screen.line((f"{counted(returned.missing, 'offset')} had no record any more", "yellow"))
+            screen.line((f"{counted(returned.missing, 'offset')} no longer had a record", "yellow"))
         if returned.damage:
             text = f"at {returned.damage}: what came after that is unknown. Delete it; running this again writes again"
             screen.paragraph(("the journal is damaged  ", "bold"), text, 2)

@@ -20,7 +20,7 @@ def web(
         bool, Option("--demo", help="Run an embedded broker with some groups, and show these.")
     ] = False,
     allow_changes: Annotated[
-        bool, Option("--allow-changes", help="Allow changes of settings and offsets, and of dead letters.")
+        bool, Option("--allow-changes", help="Allow changes to settings, offsets and dead letters.")
     ] = False,
     users: Annotated[
         Path | None,
@@ -31,7 +31,7 @@ def web(
     ] = None,
     user_header: Annotated[
         str | None,
-        Option(metavar="NAME", help="Header in which a proxy that checks users passes their names."),
+        Option(metavar="NAME", help="Header in which an authenticating proxy passes user names."),
     ] = None,
     trusted_proxy: Annotated[
         list[str] | None,
@@ -39,7 +39,9 @@ def web(
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Another name of the console in browsers; may be repeated."),
+        Option(
+            metavar="NAME", help="Another host name under which browsers reach the console; may be repeated."
+        ),
     ] = None,
     worker: Annotated[
         list[str] | None,
@@ -54,7 +56,7 @@ def web(
         Option(
             metavar="HOST",
             help="Host or network of announced workers, such as *.shop.svc or 10.0.0.0/8; may be repeated. Others "
-            "aren't asked. Default: all but this machine and link-local addresses.",
+            "aren't queried. Default: all except this machine and link-local addresses.",
         ),
     ] = None,
     audit_log: Annotated[
@@ -65,7 +67,7 @@ def web(
         Option(
             metavar="URL",
             envvar="KSHARE_SCHEMA_REGISTRY",
-            help="Schema registry with which records can be decoded. If the URL has a password, set the variable "
+            help="Schema registry for decoding records. If the URL has a password, set the variable "
             "instead: other users of the machine can see command lines.",
         ),
     ] = None,

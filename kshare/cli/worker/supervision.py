@@ -4,7 +4,7 @@
     -----------------------------+----------------------------------------------------------------------
     the first one is running     | the others are started
     the first one ends before    | give up: the others would probably end like it
-    ends with exit code 0        | it has stopped itself: it isn't started again
+    ends with exit code 0        | it has stopped on its own: it isn't started again
     crashes                      | started again after a pause: 1 s, then twice as long each time, up to 30 s,
                                  | until it has lived a minute
     can't run (a ConfigError)    | not started again; the others go on
@@ -141,7 +141,7 @@ class Supervision:
             return self._start(slot, now)
         if code == 0:
             self._end(slot)
-            return [Say(f"{self._name(slot)} has stopped itself")]
+            return [Say(f"{self._name(slot)} has stopped on its own")]
         if self.reloads:
             one.phase = _Phase.WAITING
             return [Say(f"{self._name(slot)} {_ending(code)}: waiting for a change", is_problem=True)]
@@ -155,7 +155,7 @@ class Supervision:
         if now - one.since >= _LONG_LIFE_S:
             one.pause = _FIRST_PAUSE_S
         one.phase, one.due = _Phase.PAUSED, now + one.pause
-        said = f"{self._name(slot)} {_ending(code)}: it is started again in {one.pause:g} s"
+        said = f"{self._name(slot)} {_ending(code)}: restarting in {one.pause:g} s"
         one.pause = min(_LONGEST_PAUSE_S, 2 * one.pause)
         return [Say(said, is_problem=True)]
 
@@ -201,7 +201,7 @@ class Supervision:
             else:
                 self.has_failed |= self.is_stopping
                 actions += [
-                    Say(f"{self._name(slot)} doesn't stop: it is killed", is_problem=True),
+                    Say(f"{self._name(slot)} doesn't stop: killing it", is_problem=True),
                     Kill(slot),
                 ]
         return actions

@@ -112,7 +112,7 @@ class GroupPosition:
         topic, number = where
         now = self.counters.starts.get(where)
         log.warning(
-            "the start offset of group %s in %s[%d] was %d, and %s: what the group delivers again is emitted again",
+            "the start offset of group %s in %s[%d] was %d, and %s: redelivered records are emitted again",
             self._options.group,
             topic,
             number,

@@ -202,7 +202,7 @@ class MarkKeeper:
     def _refuse(self, reason: str) -> None:
         if self._fails_on_loss:
             raise LostCheckpoint(reason)
-        log.warning("%s. It goes on, as failOnLostCheckpoint is false", reason)
+        log.warning("%s. It continues, because failOnLostCheckpoint is false", reason)
 
     def _on_refused(self, error: NotAuthorized) -> None:
         self._is_kept = False

@@ -164,7 +164,7 @@ class Stager:
                 if not self._custody.waiting:
                     await acquired.wait()
         except KshareError as error:
-            log.error("records can't be staged any more: %s", error)
+            log.error("records can no longer be staged: %s", error)
             self.failure = error
             self.staged.send()
 
@@ -182,7 +182,9 @@ class Stager:
             await self._journal.tell_what_is_done(_now_ms())
             await self._journal.trim()
         except KshareError as error:
-            log.warning("the journal in %s doesn't contain yet what is done: %s", self._journal.place, error)
+            log.warning(
+                "the journal in %s doesn't yet say which records are done: %s", self._journal.place, error
+            )
 
     async def _append(self) -> None:
         while self._journal is not None and (frame := self._custody.next_frame()):
@@ -206,7 +208,7 @@ class Stager:
             await self._journal.trim()
         except KshareError as error:
             log.warning(
-                "what is done can't be deleted from the journal in %s: %s", self._journal.place, error
+                "completed records can't be deleted from the journal in %s: %s", self._journal.place, error
             )
 
     def note_usage(self) -> None:

@@ -56,7 +56,7 @@ class TopicWatch:
                 'query again. With option("failOnDataLoss", "false"), a query continues when a topic is deleted'
             )
         elif deleted:
-            log.warning("%s; continuing, as failOnDataLoss is false", _deletion(deleted))
+            log.warning("%s; continuing, because failOnDataLoss is false", _deletion(deleted))
         self._ids = now
 
     def check(self) -> None:

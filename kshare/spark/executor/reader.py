@@ -194,7 +194,7 @@ class _PartitionReader:
         text = f"{self.name}: offsets {named} ({count} in all) are gone: {reason}"
         if self._fails_on_loss:
             raise DataLoss(f'{text}. To continue without them, write option("failOnDataLoss", "false")')
-        log.warning("%s; continuing without them, as failOnDataLoss is false", text)
+        log.warning("%s; continuing without them, because failOnDataLoss is false", text)
 
     def _failed(self, error: KshareError) -> KshareError:
         return KshareError(f"can't read {self.name} at offset {self.cursor.offset}: {error}")

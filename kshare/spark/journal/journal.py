@@ -206,8 +206,8 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
         if contents is not None and contents.staged_records:
             raise JournalError(
                 f"the journal in {place} has {contents.staged_records:,} staged records of another query of group "
-                f"{contents.group}, whose checkpoint this query doesn't have. They were accepted, and nobody has "
-                "processed them. Start that query again with its checkpointLocation, or, if that is lost, write its "
+                f"{contents.group}, whose checkpoint this query doesn't have. They were accepted, but not "
+                "processed. Start that query again with its checkpointLocation, or, if that is lost, write its "
                 f"records to their topics again: `{return_command(place)}`, and begin with {NEW_CHECKPOINT}. {_ANOTHER}"
             )
         return
@@ -217,8 +217,8 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
         )
         raise JournalError(
             f"the query's journal has vanished: {place} {what}. Records that were accepted after the last logged "
-            f"micro-batch may be lost. Restore it, or start the query with {NEW_CHECKPOINT}: then it goes on with "
-            "what the group delivers"
+            f"micro-batch may be lost. Restore it, or start the query with {NEW_CHECKPOINT}: then it continues with "
+            "the records that the group delivers"
         )
     if known.taken < contents.done:
         staged = contents.staged_records

@@ -71,7 +71,7 @@ class BusyPolling(_InARow):
     level = Severity.HARMFUL
     sees_all_exchanges = True
     about = (
-        "Fetches that don't wait return nothing again and again, which costs the broker work to no purpose. Let the "
+        "Fetches that don't wait repeatedly return nothing, which is useless work for the broker. Let the "
         "broker wait for records (fetch.max.wait.ms)."
     )
 

@@ -10,8 +10,9 @@ class SurplusBytes(LinterRule):
     name = "surplus-bytes"
     level = Severity.HARMFUL
     about = (
-        "Bytes are left over after a message. Brokers ignore them, so it works, but they read something else than "
-        "the sender meant: librdkafka asks for all topics (Metadata from v9 on) with a count of four bytes where one "
+        "Bytes are left over after a message. Brokers ignore them, so the request works, but brokers read something "
+        "other than the sender meant: librdkafka asks for all topics (Metadata from v9 on) with a count of four "
+        "bytes where one "
         "belongs, and what follows is ignored."
     )
 

@@ -43,8 +43,8 @@ class MemberId(LinterRule):
     name = "member-id"
     level = Severity.HARMFUL
     about = (
-        "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. Kafka 4.1 responses "
-        "ShareFetch with UNKNOWN_SERVER_ERROR for any other; later releases accept them."
+        "Member ids are UUIDs in Kafka's form: 22 letters of base64, with - and _ for + and /. For any other id, "
+        "Kafka 4.1 responds to ShareFetch with UNKNOWN_SERVER_ERROR; later releases accept it."
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:

@@ -20,9 +20,9 @@ COLUMNS = {
     "members": ("Members", "members of the group"),
     "written_per_second": (
         "Written/s",
-        "records written to what the group reads: it keeps up if it settles as many",
+        "records written to the group's partitions: it keeps up if it settles as many",
     ),
-    "deliveries_per_second": ("Delivered/s", "deliveries that ended, in whatever way"),
+    "deliveries_per_second": ("Delivered/s", "deliveries that ended in any way"),
     "accepted_per_second": ("Accepted/s", "records accepted"),
     "released_per_second": ("Released/s", "records released, or whose locks expired"),
     "archived_per_second": ("Rejected/s", "records rejected, or archived after their last delivery"),

@@ -128,7 +128,7 @@ class _Process:
         try:
             with self._lock, _signals_blocked():
                 if self._is_killed:
-                    raise BrokenWorkerProcess("it was ended before it has begun")
+                    raise BrokenWorkerProcess("it was ended before it had begun")
                 self._started = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=given
                 )
@@ -150,7 +150,7 @@ class _Process:
             response = read_frame(process.stdout)  # type: ignore[arg-type]
         except (OSError, FrameError) as problem:
             raise BrokenWorkerProcess(
-                f"a process that calls functions can't be used any more: {problem}"
+                f"a process that calls functions can no longer be used: {problem}"
             ) from problem
         if response is None:
             raise BrokenWorkerProcess("a process has died while it called a function")

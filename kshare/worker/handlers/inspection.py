@@ -141,7 +141,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[str]:
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
             raise ConfigError(
-                f"handler {name}: {parameter.name} can only be given by name, and nobody would give it"
+                f"handler {name}: {parameter.name} can only be passed by name, which the worker doesn't do"
             )
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD) and (
             parameter.default is parameter.empty or parameter.annotation in _DELIVERY_TYPES

@@ -309,10 +309,10 @@ class Delivery:
 
         def settle() -> None:
             if self._call_in_loop is not call:
-                raise KshareError(f"{self!r} can't be settled any more: its handler was cancelled")
+                raise KshareError(f"{self!r} can no longer be settled: its handler was cancelled")
             if self.is_over:
                 what = "was cancelled" if self.is_cancelled else "has ended"
-                raise KshareError(f"{self!r} can't be settled any more: its handler {what}")
+                raise KshareError(f"{self!r} can no longer be settled: its handler {what}")
             act()
 
         if call is None:

@@ -30,7 +30,7 @@ UNWRITTEN = Rule(
 )
 RUN_OVER = Rule(
     "run over",
-    "it is the copy of a run that was moved, and the run goes on, or is over",
+    "it is the copy of a moved run that continues, or has ended",
     "accepted without its handler",
     lambda facts: facts.run is MovedRun.GOES_ON,
     lambda facts: Decision(RecordOutcome.SUPERSEDED),

@@ -147,8 +147,8 @@ AFTER_CALL = (
     retry.FAILED,
     Rule(
         "not to blame",
-        "its handler was cancelled because it takes too long, and others may be to blame",
-        "held, and tried again at once; not counted as an attempt",
+        "its handler was cancelled because it took too long, and the cause may be elsewhere",
+        "held, and retried at once; not counted as an attempt",
         lambda facts: facts.keeps and facts.chosen is None,
         lambda facts: wait(facts, 0.0, counts=False),
     ),
@@ -232,7 +232,7 @@ NOT_WRITTEN = (
     ),
     Rule(
         "released",
-        "the worker ends, or copies that are written already stand for it",
+        "the worker ends, or a written copy already stands for it",
         "released",
         lambda facts: facts.is_ending or facts.is_moved,
         lambda facts: RELEASE,
@@ -240,7 +240,7 @@ NOT_WRITTEN = (
     Rule(
         "later",
         "otherwise",
-        "held; then the same again, after twice as long each time",
+        "held; the write is retried, after twice as long each time",
         lambda facts: True,
         copy_rules.retry_writing,
     ),

@@ -28,7 +28,7 @@ MOVED = Rule(
 EARLY = Rule(
     "early",
     "otherwise",
-    "tried again at once",
+    "retried at once",
     lambda facts: True,
     lambda facts: KEEP._replace(is_again=True),
 )

@@ -155,7 +155,7 @@ async def _around(
                 call.close()
             name = getattr(middleware, "__qualname__", repr(middleware))
             raise KshareError(
-                f"middleware {name} ended before the handler: it must await the function that goes on"
+                f"middleware {name} ended before the handler: it must await the function that it is passed"
             )
 
 
@@ -186,7 +186,7 @@ def _caller_in_this_thread(delivery: Delivery) -> Callable[[Callable[[], None]],
     def call(act: Callable[[], None]) -> None:
         if threading.get_ident() != thread:
             what = "was cancelled" if delivery.is_cancelled else "has ended"
-            raise KshareError(f"the record can't be settled any more: its handler {what}")
+            raise KshareError(f"the record can no longer be settled: its handler {what}")
         act()
 
     return call

@@ -233,7 +233,7 @@ class HandlerRunner:
         if seconds:
             summary.event(logging.INFO, "paused", f"for {seconds:g} s")
         else:
-            summary.event(logging.INFO, "not paused any more")
+            summary.event(logging.INFO, "no longer paused")
         self._admission.pause(seconds)
         self._handler.changed.send()
 

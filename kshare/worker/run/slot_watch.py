@@ -76,7 +76,7 @@ class SlotWatch:
                 self._handler.summary.event(
                     logging.WARNING,
                     "handlers were cancelled before drain_timeout, because records that wait for them have too few "
-                    "deliveries left to be given back untried",
+                    "deliveries left to be released untried",
                     slot.told,
                     log_fields(deliveries[0]),
                 )
@@ -108,8 +108,8 @@ class SlotWatch:
     def log_stuck(self, slot: Slot, delivery: Delivery) -> None:
         self._handler.summary.event(
             logging.ERROR,
-            "functions go on although they were cancelled, so their records are given back: until they end, they "
-            "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
+            "functions continue although they were cancelled, so their records are released: until they end, others "
+            "can't run in their place, and the worker can't end (does a bare `except` catch the cancellation?)",
             slot.told,
             log_fields(delivery),
         )

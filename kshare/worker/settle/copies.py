@@ -146,7 +146,7 @@ class Copies:
             size //= 2
             written = await self._write(topic, delivery, headers, longest=size)
             if written is Written.YES:
-                cause = f"dead letters were cut, because they are too large for topic {topic}"
+                cause = f"dead letters were truncated, because they are too large for topic {topic}"
                 self._handler.log(logging.WARNING, cause, delivery)
                 self._settle_dead(delivery)
                 return RecordOutcome.DEAD_LETTER
@@ -168,9 +168,7 @@ class Copies:
         except BaseException as problem:
             if not is_failure(problem):
                 raise
-            cause = (
-                f"records couldn't be kept by dead_letters ({exception_name(problem)}); this is tried again"
-            )
+            cause = f"records couldn't be kept by dead_letters ({exception_name(problem)}); retrying"
             self._handler.log(logging.ERROR, cause, delivery, message_of(problem))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
@@ -204,7 +202,7 @@ class Copies:
         except KshareError as problem:
             if isinstance(problem, BrokerError) and problem.code in _TOO_LARGE:
                 return Written.TOO_LARGE
-            cause = f"records can't be copied to topic {topic}; this is tried again"
+            cause = f"records can't be copied to topic {topic}; retrying"
             self._handler.log(logging.WARNING, cause, delivery, problem)
             return Written.NO
         return Written.YES
@@ -215,5 +213,5 @@ class Copies:
         try:
             act()
         except AcknowledgeError:
-            cause = "records lost their locks after they had been copied: they will be delivered again"
+            cause = "records lost their locks after they had been copied: they will be redelivered"
             self._handler.log(logging.WARNING, cause, delivery)

@@ -234,7 +234,7 @@ class Executor:
             cause = "records lost their locks in their last delivery: the broker archives them"
             self._handler.log(logging.ERROR, cause, delivery, problem)
         else:
-            cause = "records lost their locks, and will be delivered again"
+            cause = "records lost their locks, and will be redelivered"
             self._handler.log(logging.WARNING, cause, delivery, problem)
 
     def _count_lost(self, delivery: Delivery, problem: BaseException | None) -> None:

@@ -42,9 +42,9 @@ class KeepCalls:
             return await function()
         record = delivery.topic, delivery.partition, delivery.offset
         if record in self._going:
-            raise KshareError("an earlier call for this record goes on, although it was cancelled")
+            raise KshareError("an earlier call for this record continues, although it was cancelled")
         if len(self._going) >= (most := self._handler.options.most_at_once):
-            raise KshareError(f"{most} calls go on, although they were cancelled")
+            raise KshareError(f"{most} calls continue, although they were cancelled")
         call = _Call(function, lambda: self._going.discard(record))
         tasks.start_soon(call.run, name="kshare worker: keep a dead letter")
         try:
@@ -62,7 +62,7 @@ class KeepCalls:
     def _log_going(self, delivery: Delivery) -> None:
         self._handler.log(
             logging.ERROR,
-            "calls of dead_letters go on although they were cancelled, so their records aren't kept by them: until "
+            "calls of dead_letters continue although they were cancelled, so they don't keep their records: until "
             "they end, the worker can't end (does a bare `except` catch the cancellation?)",
             delivery,
         )

@@ -142,7 +142,9 @@ class MovedRuns:
         try:
             await self._publish(delivery, None, context.headers(), partition)
         except KshareError as problem:
-            cause = "records are processed, but will be again: this can't be written"
+            cause = (
+                "records are processed, but will be processed again, because their last copy can't be written"
+            )
             self._warn(cause, delivery, problem)
 
     async def _publish(

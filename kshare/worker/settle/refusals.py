@@ -16,7 +16,7 @@ def note_refusals(handler: RunningHandler, settled: Acknowledged) -> None:
     """`settled`: the outcome of acknowledgements."""
     if settled.error is None:
         return
-    cause = "were processed, but couldn't be acknowledged in time: they may be delivered again"
+    cause = "were processed, but couldn't be acknowledged in time: they may be redelivered"
     where, detail = (settled.topic, settled.partition), str(settled.error)
     for first, last, kind in settled.ranges():
         if kind == "accept":

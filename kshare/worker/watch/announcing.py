@@ -137,8 +137,8 @@ class _Announcer:
         self._retry_s = min(2 * self._retry_s or _FIRST_RETRY_S, ANNOUNCED_EVERY_S)
         log.log(
             level,
-            "this worker can't be announced in topic %s, which is tried again in %g s, and then less often (every %g s "
-            "at last); its work goes on: %s",
+            "couldn't announce this worker in topic %s; retrying in %g s, and then less often (down to every %g s). "
+            "Processing is unaffected: %s",
             self._topic,
             self._retry_s,
             ANNOUNCED_EVERY_S,

@@ -240,7 +240,7 @@ def test_keys_decide_each_record(broker: Broker, run: Kshare) -> None:
         while broker.call(lambda: broker.state.clock.now()) < renewals + 2500:
             sleep(0.05)
         terminal.type("?")
-        assert "'?' is none of these keys\n" in terminal.until("[q]uit? ")
+        assert "'?' isn't one of these keys\n" in terminal.until("[q]uit? ")
         terminal.type("a")
         terminal.until("accepted\n")
         terminal.until("[q]uit? ")

@@ -61,7 +61,7 @@ def test_brokers_do_not_tell_given_up_letters_from_settled_ones_for_ever(broker:
         (True, False),
     ]
     explained = run("dlq", "show", GRAVE, "--letter", "0:0", "--explain").out
-    assert "redriven, dropped or moved; or given up, which brokers don't tell any more\n" in explained
+    assert "redriven, dropped or moved; or given up, which brokers no longer distinguish\n" in explained
 
 
 @pytest.mark.lengthy

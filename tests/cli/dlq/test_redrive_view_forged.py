@@ -15,7 +15,7 @@ from tests.cli.running import Kshare
 from tests.helpers.reading_groups import make_reader
 
 DOUBT = (
-    ", so anybody who may write to the dead-letter topic can have written it; if you trust it, name its topic"
+    ", so anyone who can write to the dead-letter topic may have written it; if you trust it, name its topic"
 )
 END = "9" * 12
 

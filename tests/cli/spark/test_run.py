@@ -82,7 +82,7 @@ def test_what_is_staged_is_shown_and_written_back(query: Abandoned, run: Kshare)
     assert (
         without_ages(planned.out)
         == without_ages(shown_again)
-        + "what is staged would be written to its topics again; nothing was changed\n"
+        + "staged records would be written to their topics again; nothing was changed\n"
     )
     assert len(query.broker.records(query.topic)) == COUNT
 
@@ -108,7 +108,7 @@ def test_what_retention_has_left_is_written_back(query: Abandoned, run: Kshare) 
     anyio.run(delete_first, query.broker.bootstrap, query.topic, 100)
     done = run("spark", "journal", "return", *query.words)
     assert f"{COUNT - 100} records written to their topics again\n" in done.out
-    assert f"{query.unfinished - (COUNT - 100)} offsets had no record any more\n" in done.out
+    assert f"{query.unfinished - (COUNT - 100)} offsets no longer had a record\n" in done.out
 
 
 @pytest.mark.lengthy

@@ -117,7 +117,7 @@ async def ship(value: str):
     )
     broker.produce("orders", [b"1"])
     with WorkerProgram(tmp_path, "shop", "--workers", "2") as program:
-        program.until("ended with exit code 7: it is started again in 1 s")
+        program.until("ended with exit code 7: restarting in 1 s")
         if "shipped 1" not in program.output:
             program.until("shipped 1")
         program.until("running: ship")
@@ -147,7 +147,7 @@ async def ship(value: str):
     broker.produce("orders", [b"1"])
     with WorkerProgram(tmp_path, "shop", "--workers", "1") as program:
         program.until("ConnectionError: no database")
-        program.until("ended with exit code 1: it is started again in 2 s")
+        program.until("ended with exit code 1: restarting in 2 s")
         program.until("shipped 1")
         assert program.end(signal.SIGTERM) == 0, program.output
 

@@ -54,7 +54,7 @@ def test_a_crashed_process_is_started_again_after_pauses_that_double() -> None:
         assert supervision.on_time(due) == [Start(1)]
         now = due
     assert pauses == [1, 2, 4, 8, 16, 30, 30]
-    assert "worker process 2 was ended by SIGSEGV: it is started again in 30 s" in said(actions)
+    assert "worker process 2 was ended by SIGSEGV: restarting in 30 s" in said(actions)
     assert not supervision.has_failed
 
 

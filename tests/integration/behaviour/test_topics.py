@@ -31,7 +31,7 @@ async def test_a_recreated_topic_is_consumed_from_its_start(
             new = await take(source, 3)
             assert [record.value for record in new] == queue.values(first=3)
             for old in (second, third):
-                with pytest.raises(AcknowledgeError, match="can't be acknowledged any more"):
+                with pytest.raises(AcknowledgeError, match="can no longer be acknowledged"):
                     old.accept()
             assert set((await source.commit()).values()) == {None}
 

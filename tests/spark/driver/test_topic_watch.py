@@ -68,7 +68,7 @@ def test_a_query_may_continue_without_a_topic(query: DrivenQuery, caplog: pytest
     start, deadline = reader.initialOffset(), time.monotonic() + 60
     said = (
         f"topic {query.topic} was deleted while the query was running: records of it that the group hadn't received "
-        "yet are lost; continuing, as failOnDataLoss is false"
+        "yet are lost; continuing, because failOnDataLoss is false"
     )
     try:
         reader.latestOffset(start)

@@ -198,7 +198,7 @@ async def test_thread_of_a_cancelled_handler_settles_nothing() -> None:
         may_go_on.set()
         while not has_ended.is_set():
             await anyio.sleep(0.001)
-    assert found == [True, "the record can't be settled any more: its handler was cancelled"]
+    assert found == [True, "the record can no longer be settled: its handler was cancelled"]
     assert lease_of(one.record.batch).states[0] == HELD
     one.accept_after_handler()  # the worker still can
     assert lease_of(one.record.batch).states[0] == ACCEPT

@@ -134,7 +134,7 @@ async def test_a_middleware_must_await_the_handler() -> None:
 
     trial = await worker.test("1")
     assert trial.outcome is RecordOutcome.HELD
-    assert "it must await the function that goes on" in str(trial.error)
+    assert "it must await the function that it is passed" in str(trial.error)
     assert not called
 
 
@@ -193,9 +193,9 @@ async def test_what_a_handler_has_left_behind_decides_nothing(runs_in: str) -> N
     trial = await worker.test("1")
     assert trial.outcome is RecordOutcome.HELD
     [delivery] = given
-    with pytest.raises(KshareError, match="can't be settled any more: its handler has ended"):
+    with pytest.raises(KshareError, match="can no longer be settled: its handler has ended"):
         delivery.accept()
-    with pytest.raises(KshareError, match="can't be settled any more: its handler has ended"):
+    with pytest.raises(KshareError, match="can no longer be settled: its handler has ended"):
         await anyio.to_thread.run_sync(delivery.accept)
     assert settlement_of(delivery.record) is None
 

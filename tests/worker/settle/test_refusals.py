@@ -19,7 +19,7 @@ from kshare.worker import Worker
 from kshare.worker.settle.refusals import note_refusals
 from kshare.worker.watch.counts import Counts
 
-CAUSE = "were processed, but couldn't be acknowledged in time: they may be delivered again"
+CAUSE = "were processed, but couldn't be acknowledged in time: they may be redelivered"
 
 
 def test_only_what_was_accepted_and_not_confirmed_counts(caplog: pytest.LogCaptureFixture) -> None:

@@ -97,12 +97,12 @@ async def test_work_goes_on_where_it_cannot_be_announced(
     worker = a_worker(broker)
     async with running(worker):
         await until(lambda: worker.health().handlers[0].counts.done == 1)
-        await until(lambda: "can't be announced" in caplog.text)
+        await until(lambda: "couldn't announce" in caplog.text)
         monkeypatch.setitem(announcing.ANNOUNCEMENT_TOPIC, "retention.ms", "1000")
         await until(lambda: is_announced(broker))
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1, warnings
-    assert f"can't be announced in topic {TOPIC}" in warnings[0]
+    assert f"couldn't announce this worker in topic {TOPIC}" in warnings[0]
     assert f"announced in topic {TOPIC} as http://127.0.0.1:" in caplog.text
 
 

@@ -73,7 +73,7 @@ def _start(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResu
     yield warning(
         check_of(group),
         f"it has settled nothing of {', '.join(found.unread)} yet, and {RESET} is latest: it starts at "
-        f"the end, and never gets the records that are there{when}",
+        f"never receives existing records{when}",
         set_command(facts.server, group, f"{RESET}=earliest"),
     )
 
