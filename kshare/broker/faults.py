@@ -134,7 +134,7 @@ class Faults:
 
         These say what happens to them, in this order:
 
-        `before_ms`: wait for so many milliseconds of the broker's clock before the request is executed.
+        `before_ms`: wait for this many milliseconds of the broker's clock before the request is executed.
 
         `do`: call this function in the broker's thread, for example to move a leader or advance the clock.
 
@@ -146,11 +146,11 @@ class Faults:
 
         `change`: call this function with the response, which it may change.
 
-        `after_ms`: wait for so many milliseconds of the broker's clock after the request was executed.
+        `after_ms`: wait for this many milliseconds of the broker's clock after the request was executed.
 
         `mute`: send no response. The request was executed, and the connection stays open.
 
-        `cut_after`: send so many bytes of the response, then close the connection.
+        `cut_after`: send this many bytes of the response, then close the connection.
 
         Returns the fault: its `hits` is the number of requests that it was applied to, and `stop()` ends it. Raises
         ConfigError if an argument is invalid, or if responses of this API can't contain `error`.

@@ -26,7 +26,7 @@ class ProducerOptions(ClientOptions, total=False):
     batch_bytes: int
     """The size at which a batch is sent at once. Brokers refuse batches above 1 MiB by default. Default: 512 KiB."""
     buffer_bytes: int
-    """The maximum size of all records that aren't confirmed yet. While it is reached, producing waits. Default: 32
+    """The maximum size of all records that aren't confirmed yet. When it is reached, producing waits. Default: 32
     MiB."""
     delivery_timeout: float
     """How many seconds writing a record may take, with all retries. After that, its result is DeliveryFailed. Default:

@@ -29,7 +29,7 @@ class WriterSettings:
     batch_bytes: int = 512 * 1024
     """The size at which a batch is sent at once. Brokers refuse batches above 1 MiB by default."""
     buffer_bytes: int = 32 * 1024 * 1024
-    """The maximum size of all records that aren't confirmed yet. While it is reached, producing waits."""
+    """The maximum size of all records that aren't confirmed yet. When it is reached, producing waits."""
     delivery_timeout: float = 120.0
     """How many seconds writing a record may take, with all retries. After that, its result is DeliveryFailed."""
     close_timeout: float = 10.0

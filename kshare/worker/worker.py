@@ -68,8 +68,8 @@ class Worker(Handlers):
         `announce`: a topic in which the worker announces where its HTTP endpoint is, so that consoles find it, such as
         "kshare-workers". It is created if it doesn't exist.
 
-        `announce_url`: the URL of the HTTP endpoint for others, if they reach it at another one. "{host}" and "{port}"
-        stand for its own host and port, or the name of the host if it listens on all interfaces."""
+        `announce_url`: the URL at which others reach the HTTP endpoint, if it isn't the endpoint's own. "{host}" and
+        "{port}" stand for its own host and port, or the name of the host if it listens on all interfaces."""
         if isinstance(bootstrap_servers, Mapping):
             raise in_a_dictionary("Worker", "options")
         mistakes = Mistakes()

@@ -41,47 +41,49 @@ class HandlerOptions:
     concurrency: int | Adaptive = 10
     """How many records are processed at once. `Adaptive(...)`: the number with the best throughput."""
     priority: int = 0
-    """While a handler with a higher priority has records to process that its `rate_limit` allows, those with a lower
-    one start none. This applies to the handlers of one worker."""
+    """While a handler with a higher priority has records to process, and its `rate_limit` allows that, handlers with a
+    lower priority start none. This applies to the handlers of one worker."""
     retry: Retry = field(default_factory=Retry)
     """What happens when the handler raises."""
     time_limit: float = 300.0
     """How long the handler may take for one record, or one batch. After that it is cancelled, and the record released.
     The record's lock is renewed meanwhile (Kafka 4.2 and later)."""
     dead_letters: str | DeadLetterFunction | None = None
-    """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
-    the reason, and keeps the record; if it raises, the record is held, and the function called again later. None: such
-    records are only rejected; brokers since Kafka 4.4 can write dead letters by themselves."""
+    """The topic for records that are rejected or no longer retried. Or an async function that gets the delivery and
+    the reason, and keeps the record; if it raises, the record is held, and the function is called again later. None:
+    such records are only rejected; brokers since Kafka 4.4 can write dead letters by themselves."""
     dead_letters_after: float | None = None
     """A record that was written longer ago than this is no longer processed, whether it is new or retried: it becomes
     a dead letter, or is rejected without `dead_letters`. None: age doesn't matter."""
     oversized_dead_letters: OversizedDeadLetters = "hold"
-    """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
+    """What happens to records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
     until it is raised. "reject": they are rejected without a dead letter, which is logged as an error. "truncate":
-    their value is cut, and a header says so."""
+    their value is truncated, and a header says so."""
     retry_topics: RetryTopics | bool = False
     """Whether records are moved to retry topics for longer delays, so that they don't pin the in-flight window of their
     partition. True: `RetryTopics()`, which has delays of 1 minute, 10 minutes and 1 hour."""
     hold_up_to: float = 30.0
     """With retry topics, delays up to this are still held by the worker."""
     max_held: int = 10_000
-    """How many records the worker may hold for their next attempt. Beyond that, the oldest have to go: to a retry
-    topic, or into their next attempt early."""
+    """How many records the worker may hold for their next attempt. Beyond that, the oldest are moved to a retry topic,
+    or retried early."""
     max_pinned: float = 0.5
-    """The fraction of a share-partition's in-flight window that a held record may pin before it has to go."""
+    """The fraction of a share-partition's in-flight window that a held record may pin. Beyond that, it is moved to a
+    retry topic, or retried early."""
     move_runs: bool = False
-    """Whether a record whose handler takes long is moved out of the way, when it pins that much: it is copied to the
-    shortest retry topic and accepted, and its handler continues. Needs `retry_topics`, and Kafka 4.2 or later."""
+    """Whether a record whose handler takes long is moved out of the way when it pins more than `max_pinned`: it is
+    copied to the shortest retry topic and accepted, and its handler continues. Needs `retry_topics`, and Kafka 4.2 or
+    later."""
     order: Order = "none"
     """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
-    redelivered or moved to a retry topic. A function of the record: those with the same result are. This holds in the
-    whole group only if each partition is read by one member, so the topic needs at least as many partitions as the
-    group has members."""
+    redelivered or moved to a retry topic. A function of the record: the same for records with the same result. This
+    applies to the whole group only if each partition is read by one member, so the topic needs at least as many
+    partitions as the group has members."""
     runs_in: RunsIn | None = None
     """Where a plain function runs: "thread" (the default) or "process". Async functions always run in the event
     loop ("loop")."""
     rate_limit: float | None = None
-    """How many records a second the handler gets at most."""
+    """The maximum number of records per second for the handler."""
     breaker: Breaker | None = field(default_factory=Breaker)
     """When to stop acquiring because most runs fail. None: never."""
     only: Callable[[Delivery], bool] | None = None

@@ -56,7 +56,7 @@ class Breaker:
     window: float = 10.0
     """Seconds over which runs are counted. Only first attempts count as failed runs."""
     probe_after: float = 2.0
-    """While it is open, one record is tried again each time this many seconds have passed."""
+    """While it is open, one record is tried every time this many seconds have passed."""
     patience: float = 3600.0
     """While it is open, failures don't count as attempts of their records, for this many seconds at most."""
 

@@ -32,7 +32,7 @@ class RetryTopics:
     """Their delays in seconds. A record goes to the shortest one that isn't shorter than its own delay,
     after which it is tried all the same."""
     name: str = "{topic}.retry.{delay}"
-    """How the topics are named. The delay is written as in 10s, 5m or 1h."""
+    """The names of the topics. The delay is written as in 10s, 5m or 1h."""
 
     def __post_init__(self) -> None:
         mistakes = Mistakes()

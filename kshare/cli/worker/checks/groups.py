@@ -72,7 +72,7 @@ def _start(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResu
     when = "; earliest has no effect until its present members have left" if found.members else ""
     yield warning(
         check_of(group),
-        f"it has settled nothing of {', '.join(found.unread)} yet, and {RESET} is latest: it starts at "
+        f"it has settled nothing of {', '.join(found.unread)} yet, and {RESET} is latest: it starts at the end and "
         f"never receives existing records{when}",
         set_command(facts.server, group, f"{RESET}=earliest"),
     )
