@@ -118,10 +118,15 @@ class Router:
         return await self.retry(step)
 
     async def ask_node(
-        self, node: int | None, request: Request[ResponseT], errors_of: ErrorsOf[ResponseT]
+        self,
+        node: int | None,
+        request: Request[ResponseT],
+        errors_of: ErrorsOf[ResponseT],
+        *,
+        version: int | None = None,
     ) -> ResponseT:
         async def step(deadline: float) -> ResponseT:
-            return await self.ask(node, request, errors_of, deadline)
+            return await self.ask(node, request, errors_of, deadline, version=version)
 
         return await self.retry(step)
 

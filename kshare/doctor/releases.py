@@ -51,7 +51,6 @@ SKIPPED_RECORDS = KnownDefect(
 )
 # 4.1.2 and 4.2.0 split the key of a share-partition, GROUP:TOPIC_ID:PARTITION, at each colon; 4.2.1 doesn't.
 COLON_IN_NAME = KnownDefect(
-    "KAFKA-20183",
     frozenset({(4, 1)}),
     frozenset({(4, 2)}),
     "before Kafka 4.2.1, brokers may not find the share coordinator of a group whose name contains a colon; its "

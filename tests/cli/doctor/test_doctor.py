@@ -14,6 +14,7 @@ import pytest
 
 from kshare import sync
 from kshare.admin.routing import Router
+from kshare.broker.profiles import Release
 from kshare.broker.settings import Resource
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.reachability import listeners
@@ -612,7 +613,7 @@ def test_output_fits_a_small_terminal(broker: Broker) -> None:
 
 @pytest.mark.parametrize(("release", "level"), [("4.1", "warning"), ("4.3", "")])
 def test_group_name_with_a_colon(
-    release: str, level: str, monkeypatch: pytest.MonkeyPatch, run: Kshare
+    release: Release, level: str, monkeypatch: pytest.MonkeyPatch, run: Kshare
 ) -> None:
     with Broker(release=release) as broker:
         monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
