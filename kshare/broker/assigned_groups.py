@@ -32,13 +32,13 @@ class HeartbeatResult:
     """None if nothing has changed."""
 
 
-class GroupMember(Protocol):
+class WatchedMember(Protocol):
     id: str
     session_ends_at: int
     """When the session times out without another heartbeat. 0 before the first."""
 
 
-MemberT = TypeVar("MemberT", bound=GroupMember)
+MemberT = TypeVar("MemberT", bound=WatchedMember)
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:

@@ -139,7 +139,7 @@ class Broker:
     @cached_property
     def shares(self) -> Shares:
         from kshare.broker.shares.dead_letters import DeadLetters
-        from kshare.broker.shares.share_context import ShareContext
+        from kshare.broker.shares.share_partition_leader import ShareContext
         from kshare.broker.shares.shares import Shares
 
         has_dead_letters = self.profile.since_4_4

@@ -204,23 +204,9 @@ class Faults:
             from kshare.broker.error_responses import check_error_response
 
             check_error_response(api)
-        fault = Fault(
-            None if api is None else api.API_KEY,
-            times,
-            skip,
-            node,
-            client,
-            when,
-            before_ms,
-            do,
-            hang_up,
-            swallow,
-            error,
-            change,
-            after_ms,
-            mute,
-            cut_after,
-        )
+        key = None if api is None else api.API_KEY
+        effects = before_ms, do, hang_up, swallow, error, change, after_ms, mute, cut_after
+        fault = Fault(key, times, skip, node, client, when, *effects)
         self._all.append(fault)
         return fault
 

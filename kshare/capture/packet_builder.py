@@ -49,19 +49,9 @@ class Direction:
     def _ip_header(self, length: int) -> bytes:
         if self._is_ipv6:
             return _IPV6.pack(6 << 28, length, _TCP_PROTOCOL, _HOPS, *self._addresses)
-        values = [
-            0x45,
-            0,
-            _IPV4.size + length,
-            0,
-            _DO_NOT_FRAGMENT,
-            _HOPS,
-            _TCP_PROTOCOL,
-            0,
-            *self._addresses,
-        ]
-        values[7] = _checksum(_IPV4.pack(*values), 0)
-        return _IPV4.pack(*values)
+        head = (0x45, 0, _IPV4.size + length, 0, _DO_NOT_FRAGMENT, _HOPS, _TCP_PROTOCOL)
+        checksum = _checksum(_IPV4.pack(*head, 0, *self._addresses), 0)
+        return _IPV4.pack(*head, checksum, *self._addresses)
 
 
 def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kshare.errors import DecodeError, EncodeError
 from kshare.protocol import primitives as p
 from kshare.protocol.primitives import Buffer, MalformedError
-from kshare.protocol.spec import Spec, joined, specs_of, struct_named
+from kshare.protocol.spec import Spec, field_path, specs_of, struct_named
 from kshare.protocol.values import problem
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class _DecodeWalk:
         specs = [spec for spec in specs_of(cls) if spec.is_in(self.version)]
         for spec in specs:
             if not spec.is_tagged_in(self.version):
-                pos = self.field(cls, spec, pos, joined(path, spec.json_name))
+                pos = self.field(cls, spec, pos, field_path(path, spec.json_name))
         return self.tags(cls, specs, pos, path) if self.flexible else pos
 
     def field(self, owner: type[Any], spec: Spec, pos: int, path: str) -> int:
@@ -102,11 +102,11 @@ class _DecodeWalk:
         return None if value is None and not nullable else int(end)
 
     def tags(self, cls: type[Any], specs: list[Spec], pos: int, path: str) -> int:
-        where = joined(path, "unknown_tags")
+        where = field_path(path, "unknown_tags")
         raw, end = self.guard(where, pos, p.split_tags)
         for spec in specs:
             if spec.is_tagged_in(self.version) and spec.tag and spec.tag[0] in raw:
-                self.tagged(cls, spec, raw[spec.tag[0]], pos, end, joined(path, spec.json_name))
+                self.tagged(cls, spec, raw[spec.tag[0]], pos, end, field_path(path, spec.json_name))
         return int(end)
 
     def tagged(self, cls: type[Any], spec: Spec, part: bytes, pos: int, end: int, path: str) -> None:
@@ -150,7 +150,7 @@ def _encode_problem(value: Any, version: int, flexible: bool, path: str) -> tupl
     cls = type(value)
     fresh = cls()
     for spec in specs_of(cls):
-        where = joined(path, spec.json_name)
+        where = field_path(path, spec.json_name)
         item = getattr(value, spec.attribute)
         if not spec.is_in(version):
             if not spec.is_ignorable and item != getattr(fresh, spec.attribute):
@@ -194,7 +194,7 @@ def _tags_problem(value: Any, version: int, flexible: bool, path: str) -> tuple[
     unknown = value.unknown_tags
     if not unknown:
         return None
-    where = joined(path, "unknown_tags")
+    where = field_path(path, "unknown_tags")
     if not flexible:
         return where, f"version {version} has no tagged fields"
     known = {

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from kshare.errors import EncodeError
 from kshare.protocol.message import Message, version_problem
-from kshare.protocol.spec import Spec, joined, specs_of, struct_named
+from kshare.protocol.spec import Spec, field_path, specs_of, struct_named
 from kshare.protocol.values import problem
 from kshare.wording import suggestion
 
@@ -48,7 +48,7 @@ def _struct_json(value: Any, version: int, path: str) -> dict[str, Any]:
     form: dict[str, Any] = {}
     for spec in specs_of(cls):
         item = getattr(value, spec.attribute)
-        where = joined(path, spec.json_name)
+        where = field_path(path, spec.json_name)
         is_default = item == getattr(fresh, spec.attribute)
         if not spec.is_in(version):
             if not spec.is_ignorable and not is_default:
@@ -94,9 +94,9 @@ def _struct_value(cls: type[Any], version: int, form: Any, path: str) -> Any:
     values = {}
     for name, item in form.items():
         if name not in specs:
-            raise EncodeError(joined(path, name), _no_such_field(cls, name, list(specs), version))
+            raise EncodeError(field_path(path, name), _no_such_field(cls, name, list(specs), version))
         spec = specs[name]
-        values[spec.attribute] = _value(cls, spec, version, item, joined(path, name))
+        values[spec.attribute] = _value(cls, spec, version, item, field_path(path, name))
     return cls(**values)
 
 

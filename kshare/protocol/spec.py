@@ -53,6 +53,6 @@ def struct_named(owner: type[Any], name: str) -> type[Any] | None:
     return getattr(sys.modules[owner.__module__], name, None) if name[0].isupper() else None
 
 
-def joined(path: str, name: str) -> str:
+def field_path(path: str, name: str) -> str:
     """The path of a field, in the struct at this path."""
     return f"{path}.{name}" if path else name

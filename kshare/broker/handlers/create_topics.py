@@ -28,25 +28,22 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
     default = call.broker.configs.broker_number("num.partitions")
     if sum(_partitions(topic, default) for topic in request.topics) > MAX_NEW_PARTITIONS:
         reason = "Excessively large number of partitions per request."
-        return CreateTopicsResponse(
-            topics=[
-                CreatableTopicResult(name, error_code=ErrorCode.POLICY_VIOLATION, error_message=reason)
-                for name in dict.fromkeys(topic.name for topic in request.topics)
-            ]
-        )
+        refusal = RequestError(ErrorCode.POLICY_VIOLATION, reason)
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreateTopicsResponse(topics=[_refused(name, refusal) for name in names])
     named = Counter(topic.name for topic in request.topics)
     results = []
-    for topic in {each.name: each for each in request.topics}.values():
-        if named[topic.name] > 1:
-            result = CreatableTopicResult(
-                topic.name,
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=f"Duplicate topic name: {topic.name}",
-            )
+    for name, topic in {topic.name: topic for topic in request.topics}.items():
+        if named[name] > 1:
+            duplicate = RequestError(ErrorCode.INVALID_REQUEST, f"Duplicate topic name: {name}")
+            results.append(_refused(name, duplicate))
         else:
-            result = _create(topic, request.validate_only, call)
-        results.append(result)
+            results.append(_create(topic, request.validate_only, call))
     return CreateTopicsResponse(topics=results)
+
+
+def _refused(name: str, refusal: RequestError) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=refusal.code, error_message=refusal.message)
 
 
 def _partitions(topic: CreatableTopic, default: int) -> int:
@@ -74,7 +71,7 @@ def _create(topic: CreatableTopic, validate_only: bool, call: Call) -> Creatable
         else:
             topic_id = broker.cluster.create_topic(topic.name, partitions, replicas, assignment, configs).id
     except RequestError as refusal:
-        return CreatableTopicResult(topic.name, error_code=refusal.code, error_message=refusal.message)
+        return _refused(topic.name, refusal)
     shown = [
         CreatableTopicConfigs(each.name, each.value, each.read_only, each.source)
         for each in entries(broker.configs, Resource.TOPIC, topic.name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kshare.broker.authorizer import AclResource
 from kshare.broker.cluster import Partition, Topic
 from kshare.broker.connection import Call
+from kshare.broker.handlers.metadata import partition_fields
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from kshare.protocol.messages.describe_topic_partitions_response import (
@@ -56,17 +57,10 @@ def _describe(topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsRe
         topic.id,
         topic.is_internal,
         [
+            # The Java client treats null as an error.
             DescribeTopicPartitionsResponsePartition(
-                ErrorCode.NONE if each.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-                each.index,
-                each.leader,
-                each.leader_epoch,
-                list(each.replicas),
-                list(each.replicas),
-                # The Java client treats null as an error.
-                eligible_leader_replicas=[],
-                last_known_elr=[],
+                *partition_fields(partition), eligible_leader_replicas=[], last_known_elr=[]
             )
-            for each in shown
+            for partition in shown
         ],
     )

@@ -64,13 +64,9 @@ def _problem(kind: int, key: str, call: Call) -> tuple[ErrorCode, str | None]:
 
 
 def _is_share_key(key: str) -> bool:
-    group, _, rest = key.partition(":")
-    parts = [*reversed(key.rsplit(":", 2))]
-    if not group or not rest or len(parts) != 3:
-        return False
-    partition, topic_id, _ = parts
     try:
+        _group, topic_id, partition = key.rsplit(":", 2)
         uuid_bytes(topic_id)
-        return int(partition) >= 0
+        return not key.startswith(":") and int(partition) >= 0
     except ValueError:
         return False

@@ -110,16 +110,12 @@ def _describe(topic: Topic) -> MetadataResponseTopic:
         topic.name,
         topic.id,
         topic.is_internal,
-        [_describe_partition(partition) for partition in topic.partitions],
+        [MetadataResponsePartition(*partition_fields(partition)) for partition in topic.partitions],
     )
 
 
-def _describe_partition(partition: Partition) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-        partition.index,
-        partition.leader,
-        partition.leader_epoch,
-        list(partition.replicas),
-        list(partition.replicas),
-    )
+def partition_fields(partition: Partition) -> tuple[ErrorCode, int, int, int, list[int], list[int]]:
+    """Error, number, leader and its epoch, replicas, and those in sync, as descriptions of partitions begin."""
+    error = ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
+    replicas = list(partition.replicas)
+    return error, partition.index, partition.leader, partition.leader_epoch, replicas, replicas

@@ -38,15 +38,13 @@ async def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
     if call.version >= _SEVERAL_SINCE:
         groups = [_fetch(group, request.require_stable, call) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
-    topics = request.topics
-    wanted = OffsetFetchRequestGroup(
-        request.group_id,
-        topics=topics
-        if topics is None
-        else [
-            OffsetFetchRequestTopics(each.name, partition_indexes=each.partition_indexes) for each in topics
-        ],
-    )
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    wanted = OffsetFetchRequestGroup(request.group_id, topics=topics)
     found = _fetch(wanted, request.require_stable, call)
     return OffsetFetchResponse(
         topics=[
@@ -71,10 +69,8 @@ async def handle(request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse
 
 def _fetch(wanted: OffsetFetchRequestGroup, stable_only: bool, call: Call) -> OffsetFetchResponseGroup:
     result = OffsetFetchResponseGroup(wanted.group_id)
-    if not call.coordinates_group(wanted.group_id):
-        result.error_code = ErrorCode.NOT_COORDINATOR
-        return result
     try:
+        call.require_group_coordinator(wanted.group_id)
         call.broker.consumer_groups.check_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
     except RequestError as refusal:
         result.error_code = refusal.code

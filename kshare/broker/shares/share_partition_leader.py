@@ -7,18 +7,21 @@ state epoch is outdated, the share-partition is dropped, and loaded again when i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kshare.broker.clock import Timer
-from kshare.broker.cluster import Partition
+from kshare.broker.clock import Clock, Timer
+from kshare.broker.cluster import Cluster, Partition
+from kshare.broker.configs import Configs
+from kshare.broker.counters import Counters
 from kshare.broker.log import StoredBatch, is_aborted
 from kshare.broker.notifiers import WakeOne
 from kshare.broker.offset_reset import OFFSET_RESET, initial_start_offset
 from kshare.broker.request_error import RequestError
+from kshare.broker.share_state.coordinator import ShareCoordinator
 from kshare.broker.share_state.share_state import UNKNOWN_START, StateUpdate
 from kshare.broker.shares.acquiring import AcquiredRecords
+from kshare.broker.shares.dead_letters import DeadLetters
 from kshare.broker.shares.delivery import GroupLimits
-from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
@@ -30,6 +33,21 @@ _AFTER_WRITE = {
     ErrorCode.INVALID_REQUEST: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """The coordinator's error → the error that members receive."""
+
+
+@dataclass(slots=True, frozen=True)
+class ShareContext:
+    """The parts of the broker that leaders use."""
+
+    clock: Clock
+    configs: Configs
+    cluster: Cluster
+    states: ShareCoordinator
+    dead_letters: DeadLetters | None = None
+    """None before 4.4."""
+    counters: Counters = field(default_factory=Counters)
+    since_4_2: bool = True
+    """See `GroupLimits`."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -14,8 +14,7 @@ from kshare.broker.cluster import Node, Partition, TopicIdPartition
 from kshare.broker.connection import ClientConnection
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.sessions import OPEN, SessionKey, ShareSession, ShareSessions
-from kshare.broker.shares.share_context import ShareContext
-from kshare.broker.shares.share_partition_leader import SharePartitionLeader
+from kshare.broker.shares.share_partition_leader import ShareContext, SharePartitionLeader
 from kshare.protocol.error_codes import ErrorCode
 
 _MOST_SESSIONS = "group.share.max.share.sessions"

@@ -9,9 +9,8 @@ from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
 from kshare.broker.counters import Counters
 from kshare.broker.share_state.coordinator import ShareCoordinator
-from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition import AckRange, SharePartition
-from kshare.broker.shares.share_partition_leader import SharePartitionLeader
+from kshare.broker.shares.share_partition_leader import ShareContext, SharePartitionLeader
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from tests.broker.batches import batch
 
