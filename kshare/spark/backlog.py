@@ -93,27 +93,23 @@ async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
         for row in topic.partitions
     }
     states = await share_states(router, shares.values())
-    unread = [place for place, share in shares.items() if _is_unread(states.get(share))]
+    unread = [
+        place
+        for place, share in shares.items()
+        if share not in states or states[share].start_offset == UNINITIALIZED_START_OFFSET
+    ]
     starts = await _first_starts(router, unread, settings.get(_RESET, ""), is_committed_only)
     firsts = await log_offsets(router, shares, EARLIEST)
     ends = await log_offsets(router, shares, LATEST, is_committed_only=is_committed_only)
     ranges: list[RecordRange] = []
     for place, share in shares.items():
-        state = _new(starts[place]) if place in starts else states[share]
+        state = SharePartitionState(starts[place], (), 0, 0, 0, 0) if place in starts else states[share]
         topic_id = str(UUID(bytes=share.topic_id))
         ranges += [
             RecordRange(place[0], topic_id, place[1], *bounds)
             for bounds in _open(state, firsts[place], ends[place])
         ]
     return BacklogView(ranges, is_committed_only)
-
-
-def _is_unread(state: SharePartitionState | None) -> bool:
-    return state is None or state.start_offset == UNINITIALIZED_START_OFFSET
-
-
-def _new(start: int) -> SharePartitionState:
-    return SharePartitionState(start, (), 0, 0, 0, 0)
 
 
 def _open(state: SharePartitionState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:

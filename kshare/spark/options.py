@@ -134,8 +134,9 @@ def lease_token(given: Mapping[str, str]) -> str | None:
     token = written.pop("lease", None)
     others = [name for name in written if name not in _OF_ROWS]
     if token is not None and others:
+        other = _KNOWN[others[0]].spelled if others[0] in _KNOWN else others[0]
         raise ConfigError(
-            f"lease and {_spelling(others[0])} exclude each other: a lease has its own cluster, group and topics"
+            f"lease and {other} exclude each other: a lease has its own cluster, group and topics"
         )
     if token == "":
         raise ConfigError('lease is empty: write option("lease", lease.token)')
@@ -341,10 +342,6 @@ def _consumer(kafkas: dict[str, Any], values: dict[str, Any], attempted: Collect
 
 
 _PLAIN = ConsumerConfig(bootstrap_servers="localhost:9092", group="plain", topics=("plain",))
-
-
-def _spelling(name: str) -> str:
-    return _KNOWN[name].spelled if name in _KNOWN else name
 
 
 def _names() -> list[str]:

@@ -46,11 +46,7 @@ class DecisionQueue(Settlements):
         super().__init__(self.schedule, self._accept_record)
         self._consumer = consumer
         self._is_closed = False
-        self._loop = SharedLoop(self)
-
-    @property
-    def loop(self) -> SharedLoop:
-        return self._loop
+        self.loop = SharedLoop(self)
 
     def settle_if_held(self, lease: Lease, offset: int, kind: int) -> None:
         self.queue.append((_decide_if_held, lease, offset, kind))
@@ -92,15 +88,15 @@ class DecisionQueue(Settlements):
 
     def schedule(self) -> None:
         """Schedule a call of `clear`, if a thread runs the loop and none is scheduled. Each run begins with one."""
-        if self._loop.runner and not self.is_scheduled and not self._is_closed:
+        if self.loop.runner and not self.is_scheduled and not self._is_closed:
             self.is_scheduled = True
             with suppress(LoopClosed):
-                self._loop.call_soon(self._check)
+                self.loop.call_soon(self._check)
 
     def _check(self) -> None:
         """Repeat until no decisions arrive. The flag is cleared before the last check, so that none is missed."""
         self.clear()
-        self._loop.call_later(_GATHER_S, self._check_again)
+        self.loop.call_later(_GATHER_S, self._check_again)
 
     def _check_again(self) -> None:
         if not self.queue:

@@ -182,12 +182,6 @@ class OpenedBatch:
         self._park()
         self.walk = walk
 
-    def next_batch(self) -> ShareBatch:
-        return self._source.next_batch()
-
-    def apply_decisions(self) -> None:
-        self._source.apply_decisions()
-
     def close_walk(self, walk: BatchIterator) -> None:
         """It has no more records."""
         if self.walk is walk:
@@ -284,7 +278,7 @@ class BlockingLoop(Loop):
 
     def _hand_over(self, current: ShareRecord | ShareBatch) -> None:
         """Called if another thread asks for what follows. Raises if it can't know that this one is finished."""
-        self._opened.apply_decisions()
+        self._opened._source.apply_decisions()
         if isinstance(current, ShareBatch):
             is_held = current.is_held
         else:
@@ -342,7 +336,7 @@ class BatchLoop(BlockingLoop):
         self._opened.decisions.accept_batch(batch)
 
     def _take(self) -> ShareRecord | ShareBatch:
-        return self._opened.next_batch()
+        return self._opened._source.next_batch()
 
 
 def _shared(reason: str) -> KshareError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Iterable, Mapping, Sized
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
@@ -31,7 +31,7 @@ from kshare.broker.settings import (
 from kshare.errors import ConfigError, KshareError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
-from kshare.testing.config import BrokerConfig
+from kshare.testing.config import BrokerConfig, check_map
 
 if TYPE_CHECKING:
     from kshare.broker.client_metrics import ClientPush
@@ -80,30 +80,26 @@ class Broker:
             raise ConfigError(f"settings: {error.message}") from error
         self.release = config.release
         self._data_dir = config.data_dir
-        self._folder: DataFolder | None = None
         self._security = Security(config.tls, config.users or {})
         self._topics = dict(config.topics or {})
-        self._portal_context: AbstractContextManager[BlockingPortal] | None = None
+        self._exit_stack: ExitStack | None = None
+        """While it runs."""
         self._portal: BlockingPortal | None = None
-        self._server_context: AbstractContextManager[ClusterServer] | None = None
         self._running: ClusterServer | None = None
 
     # --- life
 
     def start(self) -> None:
         """Start the broker on free ports of 127.0.0.1, as `with` does."""
-        if self._data_dir is not None:
-            self._folder = _opened(Path(self._data_dir), self.state)
-        try:
+        with ExitStack() as stack:
+            if self._data_dir is not None:
+                stack.callback(_opened(Path(self._data_dir), self.state).close)
             missing = self.state.cluster.missing_topics(self._topics)
-        except ConfigError:
-            self._close_folder()
-            raise
-        atexit.register(self.stop)  # otherwise, a process that forgets to stop it would never end
-        self._portal_context = start_blocking_portal("asyncio", name="kshare embedded broker")
-        self._portal = self._portal_context.__enter__()
-        self._server_context = self._portal.wrap_async_context_manager(run(self.state, self._security))
-        self._running = self._server_context.__enter__()
+            atexit.register(self.stop)  # otherwise, a process that forgets to stop it would never end
+            portal = stack.enter_context(start_blocking_portal("asyncio", name="kshare embedded broker"))
+            server = portal.wrap_async_context_manager(run(self.state, self._security))
+            self._portal, self._running = portal, stack.enter_context(server)
+            self._exit_stack = stack.pop_all()
         for name, partitions in missing.items():
             self.create_topic(name, partitions)
 
@@ -111,26 +107,14 @@ class Broker:
         """Stop the broker and close all connections, as the end of `with` does. Raises errors that happened inside the
         broker, if any."""
         atexit.unregister(self.stop)
-        if self._server_context is not None and self._portal_context is not None:
-            server_context, portal_context, self._server_context, self._portal_context = (
-                self._server_context,
-                self._portal_context,
-                None,
-                None,
-            )
-            server_context.__exit__(None, None, None)
-            portal_context.__exit__(None, None, None)
-        self._close_folder()
+        stack, self._exit_stack = self._exit_stack, None
+        if stack is not None:
+            stack.close()
         if self.state.crashes:
             first = self.state.crashes[0]
             raise ExceptionGroup(
                 f"the embedded broker failed: {type(first).__name__}: {first}", self.state.crashes
             )
-
-    def _close_folder(self) -> None:
-        if self._folder is not None:
-            self._folder.close()
-            self._folder = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -170,7 +154,7 @@ class Broker:
     def _running_portal(self) -> BlockingPortal:
         if self._portal is None:
             raise KshareError("the broker isn't running: use it as a context manager")
-        if self._portal_context is None:
+        if self._exit_stack is None:
             raise KshareError("the broker was stopped")
         return self._portal
 
@@ -400,12 +384,7 @@ def _check_name(what: str, name: object) -> None:
 
 
 def _check_settings(settings: object) -> None:
-    if not isinstance(settings, Mapping) or not all(
-        isinstance(name, str) and isinstance(value, str) for name, value in settings.items()
-    ):
-        raise ConfigError(
-            f'settings must map names to strings, such as {{"retention.ms": "60000"}}, not {settings!r}'
-        )
+    check_map("settings", settings, str, 'names to strings, such as {"retention.ms": "60000"}')
 
 
 def _checked_headers(headers: object) -> list[tuple[str, bytes | None]]:

@@ -57,7 +57,13 @@ class BrokerConfig:
         return cls(**options)
 
     def __post_init__(self) -> None:
-        _check_map("topics", self.topics, int, 'topic names to numbers of partitions, such as {"orders": 1}')
+        for name, kind, wanted in (
+            ("topics", int, 'topic names to numbers of partitions, such as {"orders": 1}'),
+            ("settings", str, 'names to strings, such as {"num.partitions": "3"}'),
+            ("users", str, 'names to passwords, such as {"alice": "secret"}'),
+        ):
+            if (given := getattr(self, name)) is not None:
+                check_map(name, given, kind, wanted)
         for topic, partitions in (self.topics or {}).items():
             if not is_topic_name(topic):
                 raise ConfigError(f"topics: {topic!r} is not a valid topic name: {what_to_use(topic)}")
@@ -67,8 +73,6 @@ class BrokerConfig:
                 raise ConfigError(
                     f"topics: {topic!r} may have at most {MAX_NEW_PARTITIONS} partitions, not {partitions}"
                 )
-        _check_map("settings", self.settings, str, 'names to strings, such as {"num.partitions": "3"}')
-        _check_map("users", self.users, str, 'names to passwords, such as {"alice": "secret"}')
         if self.release not in RELEASES:
             raise ConfigError(f"release must be {_any_of(RELEASES)}, not {self.release!r}")
         for name in ("nodes", "min_lock_ms"):
@@ -91,9 +95,8 @@ class BrokerConfig:
             )
 
 
-def _check_map(name: str, given: object, kind: type, wanted: str) -> None:
-    if given is None:
-        return
+def check_map(name: str, given: object, kind: type, wanted: str) -> None:
+    """Raise ConfigError unless it maps strings to this type."""
     if not isinstance(given, Mapping) or not all(
         isinstance(key, str) and type(value) is kind for key, value in given.items()
     ):

@@ -132,7 +132,7 @@ class Custody:
         """What the next process should know, even if it gets another checkpoint; None before a batch is begun."""
         if not self._begun:
             return None
-        return QueryMark(self._begun, self._covered, tuple(self._ranges(self._emitted_unconfirmed())))
+        return QueryMark(self._begun, self._covered, self._emitted_unconfirmed())
 
     # --- the past
 
@@ -193,7 +193,7 @@ class Custody:
         self._last = Token(
             self._last.batch + 1,
             merged_ranges(ranges),
-            tuple(self._ranges(self._emitted_unconfirmed())),
+            self._emitted_unconfirmed(),
             self._by_row,
             self._last.member,
             self._group,
@@ -236,7 +236,7 @@ class Custody:
             ranges = tuple(_outside(ranges, emitted))
             if start != self._adopted_start:
                 self._adopted_start = start
-                self._name_topics(start)
+                self._name_topics((*start.acquired, *start.owed))
                 decisions.accept += self._take_over_unconfirmed(emitted)
         if is_logged:
             self._begin_journaling(end)
@@ -324,8 +324,7 @@ class Custody:
         """The journal is open, and has this staged after what the newest token in Spark's log has."""
         ranges = [CountedRange(span_of(range_), range_.delivery_count) for range_ in staged]
         self._staging = Staging(position, ranges)
-        for range_ in staged:
-            self.names[UUID(range_.topic_id).bytes] = range_.topic
+        self._name_topics(staged)
         # Their acceptance may not have been sent, or not confirmed.
         self._add_unconfirmed(range_.span for range_ in ranges)
 
@@ -351,17 +350,17 @@ class Custody:
         while counted := self._fresh.take_first():
             self._staging.waiting.add_by_deliveries(*counted)
 
-    def _emitted_unconfirmed(self) -> Iterator[PartitionRange]:
+    def _emitted_unconfirmed(self) -> tuple[RecordRange, ...]:
         """What is owed. Staged records aren't emitted yet; the journal has them."""
-        for span in self._unconfirmed:
-            yield from [span] if self._staging is None else self._staging.staged.offsets.outside(span)
+        staged = OffsetSet() if self._staging is None else self._staging.staged.offsets
+        return tuple(self._range(part, 1) for span in self._unconfirmed for part in staged.outside(span))
 
     # --- inside
 
     def _take_over(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> Decisions:
         """Continue with a token that another process made."""
         self._last, self._replayed = token, None
-        self._name_topics(token)
+        self._name_topics((*token.acquired, *token.owed))
         self._begin_journaling(token)
         self._is_flight_journaled = token.is_journaled
         if not is_complete:
@@ -412,8 +411,8 @@ class Custody:
         self.skipped += sum(part.size for part in held)
         return held
 
-    def _name_topics(self, token: Token) -> None:
-        for range_ in (*token.acquired, *token.owed):
+    def _name_topics(self, ranges: Iterable[RecordRange]) -> None:
+        for range_ in ranges:
             self.names[UUID(range_.topic_id).bytes] = range_.topic
 
     def _complete_in_flight(self) -> Decisions:
@@ -455,10 +454,6 @@ class Custody:
         if span.first <= span.last:
             into = self._staging.waiting if self._staging and self._is_journaling else self._fresh
             into.add_by_deliveries(span, delivery_count)
-
-    def _ranges(self, spans: Iterable[PartitionRange]) -> Iterator[RecordRange]:
-        for span in spans:
-            yield self._range(span, 1)
 
     def _range(self, span: PartitionRange, delivery_count: int) -> RecordRange:
         topic_id, number = span.partition

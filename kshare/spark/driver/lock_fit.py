@@ -29,9 +29,8 @@ class LockFit:
             return
         rate = records / seconds
         # A slower batch counts at once, a faster one gradually.
-        self._rate = rate if not self._rate or rate < self._rate else _mixed(self._rate, rate)
+        if not self._rate or rate < self._rate:
+            self._rate = rate
+        else:
+            self._rate = self._rate * _FADING + rate * (1 - _FADING)
         self.bound = max(1, min(_GROWTH * self.bound, int(self._rate * lock_s * _SHARE)))
-
-
-def _mixed(old: float, new: float) -> float:
-    return old * _FADING + new * (1 - _FADING)

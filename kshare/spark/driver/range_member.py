@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from functools import partial
 
 import anyio
@@ -125,11 +125,14 @@ class RangeMember:
                 if self._options.settle_rows:
                     self._tasks.start_soon(serve_settlements, config.group, self._settle_rows)
                     self._tasks.start_soon(self._release_delayed)
-                with closing(reporter.log), ExitStack() as stack:
-                    stack.callback(self._unlock_checkpoint)
-                    await self._closing.wait()
-                    with anyio.move_on_after(config.close_timeout, shield=True):
-                        await self._leave()
+                with closing(reporter.log):
+                    try:
+                        await self._closing.wait()
+                        with anyio.move_on_after(config.close_timeout, shield=True):
+                            await self._leave()
+                    finally:
+                        if self._checkpoint_lock is not None:
+                            self._checkpoint_lock.release()
                 self._tasks.cancel_scope.cancel()
 
     async def _leave(self) -> None:
@@ -175,10 +178,6 @@ class RangeMember:
             if self._options.settle_rows or token.is_settled_by_row:
                 self._verdict_log = VerdictLog(socket_folder(), token.member)
                 self._verdict_writer = VerdictWriter(self._verdict_log)
-
-    def _unlock_checkpoint(self) -> None:
-        if self._checkpoint_lock is not None:
-            self._checkpoint_lock.release()
 
     def close(self) -> None:
         self._closing.set()
