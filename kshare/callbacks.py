@@ -25,8 +25,8 @@ def is_generator(function: Callable[..., Any]) -> bool:
     """Whether a call of it only makes a generator, async or not."""
     target = function.func if isinstance(function, partial) else function
     return any(
-        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
-        for one in (target, getattr(target, "__call__", None))  # noqa: B004  the method of an object
+        inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+        for called in (target, getattr(target, "__call__", None))  # noqa: B004  the method of an object
     )
 
 

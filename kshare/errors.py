@@ -105,10 +105,10 @@ class ConfigError(KshareError, ValueError):
     @property
     def lines(self) -> list[str]:
         """Those of the message: one if there is one mistake."""
-        lines = [escaped(one) for one in self.mistakes]
+        lines = [escaped(mistake) for mistake in self.mistakes]
         if len(lines) == 1:
             return lines
-        return [f"{len(lines)} mistakes in the configuration:", *(f"- {one}" for one in lines)]
+        return [f"{len(lines)} mistakes in the configuration:", *(f"- {line}" for line in lines)]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

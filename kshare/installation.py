@@ -92,7 +92,7 @@ def mend() -> str:
 
 def _shadowed() -> str | None:
     """Where another kshare is installed, if this one is only found first: in a clone, beside the program."""
-    others = [one for one in sys.path if Path(one or ".").resolve() != _SOURCES]
+    others = [folder for folder in sys.path if Path(folder or ".").resolve() != _SOURCES]
     found = PathFinder.find_spec("kshare", others)
     return str(Path(found.origin).parents[1]) if found is not None and found.origin else None
 

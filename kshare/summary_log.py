@@ -202,19 +202,21 @@ class SummaryLog:
             self._logger.log(level, "%s%s", self._prefix, escaped(text), exc_info=has_traceback, extra=extra)
 
 
-def _records_text(key: SummaryKey, one: _Sum) -> str:
+def _records_text(key: SummaryKey, total: _Sum) -> str:
     offsets = ""
-    if one.first is not None:
+    if total.first is not None:
         offsets = (
-            f" (offset {one.first})" if one.first == one.last else f" (offsets {one.first} to {one.last})"
+            f" (offset {total.first})"
+            if total.first == total.last
+            else f" (offsets {total.first} to {total.last})"
         )
-    detail = f": {one.detail}" if one.detail else ""
-    if one.count > 1 and offsets and one.first == one.last:
-        return f"1 record of {key.place}{offsets}, {one.count:,} times: {key.cause}{detail}"
-    noun = "record" if one.count == 1 else "records"
-    return f"{one.count:,} {noun} of {key.place}{offsets}: {key.cause}{detail}"
+    detail = f": {total.detail}" if total.detail else ""
+    if total.count > 1 and offsets and total.first == total.last:
+        return f"1 record of {key.place}{offsets}, {total.count:,} times: {key.cause}{detail}"
+    noun = "record" if total.count == 1 else "records"
+    return f"{total.count:,} {noun} of {key.place}{offsets}: {key.cause}{detail}"
 
 
-def _event_text(key: SummaryKey, one: _Sum) -> str:
-    times = f" ({one.count:,} times, the latest)" if one.count > 1 else ""
-    return f"{key.cause}{times}{f': {one.detail}' if one.detail else ''}"
+def _event_text(key: SummaryKey, total: _Sum) -> str:
+    times = f" ({total.count:,} times, the latest)" if total.count > 1 else ""
+    return f"{key.cause}{times}{f': {total.detail}' if total.detail else ''}"

@@ -25,16 +25,20 @@ RESET = "share.auto.offset.reset"
 EARLIEST_RESET = "earliest"
 
 
-def with_expected_start(one: PartitionProgress, reset: str | None) -> PartitionProgress:
+def with_expected_start(known: PartitionProgress, reset: str | None) -> PartitionProgress:
     """`reset` is None if we may not read it. A partition whose start offset is known remains as it is."""
-    first, end = one.log_start_offset, one.end_offset
-    if one.start_offset is not None or first is None or end is None:
-        return one
+    first, end = known.log_start_offset, known.end_offset
+    if known.start_offset is not None or first is None or end is None:
+        return known
     if reset != EARLIEST_RESET and first < end:
-        return replace(one, reset=reset)
-    is_state_known = one.deliveries is not None
+        return replace(known, reset=reset)
+    is_state_known = known.deliveries is not None
     return replace(
-        one, reset=reset, expected_start=first, lag=end - first, window_end=first if is_state_known else None
+        known,
+        reset=reset,
+        expected_start=first,
+        lag=end - first,
+        window_end=first if is_state_known else None,
     )
 
 
@@ -44,4 +48,4 @@ async def reset_of(router: Router, group: str) -> str | None:
         found = await configs.describe(router, ConfigResource.GROUP, group, keys=[RESET])
     except BrokerError:
         return None
-    return next((one.value for one in found if one.name == RESET), None)
+    return next((entry.value for entry in found if entry.name == RESET), None)

@@ -68,9 +68,9 @@ class ProgressReader:
                 trail = self._states.trails.get(key)
                 found[group].append(progress(row, states.get(key), firsts.get(place), ends.get(place), trail))
             found[group] = await self._limits.fill_in(group, found[group])
-            if any(one.start_offset is None for one in found[group]):
+            if any(row.start_offset is None for row in found[group]):
                 reset = await reset_of(self._router, group) if resets is None else resets.get(group)
-                found[group] = [with_expected_start(one, reset) for one in found[group]]
+                found[group] = [with_expected_start(row, reset) for row in found[group]]
         return found
 
     async def read_groups(
@@ -99,9 +99,9 @@ class ProgressReader:
                 start = None if state.start_offset == UNINITIALIZED_START_OFFSET else state.start_offset
                 known = PartitionOffset(*place, start, state.leader_epoch, None)
                 trail = self._states.trails.get(key)
-                one = progress(known, state, firsts.get(place), ends.get(place), trail)
-                one = with_expected_start(one, resets[key.group])
-                found[key.group].append(replace(one, window_limit=limits[key.group]))
+                partition = progress(known, state, firsts.get(place), ends.get(place), trail)
+                partition = with_expected_start(partition, resets[key.group])
+                found[key.group].append(replace(partition, window_limit=limits[key.group]))
         return found
 
     async def _find_topics(self) -> dict[str, bytes]:
@@ -180,23 +180,23 @@ def _of_state(
     start = state.first_open(first)
     removed = sum(range_.size for range_ in state.open_ranges(first))
     opened = [] if end is None else list(state.covering(start, end - 1))
-    opened = [one for one in opened if not one.is_settled]
+    opened = [range_ for range_ in opened if not range_.is_settled]
     window_end = max(state.window_end, start)
-    redelivered = [one for one in opened if one.deliveries]
+    redelivered = [range_ for range_ in opened if range_.deliveries]
     return PartitionProgress(
         reported.topic,
         reported.partition,
         start if end is None else min(start, end),
-        reported.lag if end is None else sum(one.size for one in opened),
+        reported.lag if end is None else sum(range_.size for range_ in opened),
         reported.leader_epoch,
         log_start,
         end,
         removed,
         window_end,
         None,
-        sum(max(0, min(one.last, window_end - 1) - one.first + 1) for one in opened),
-        None if end is None else sum(one.size for one in redelivered),
-        None if end is None else max((one.deliveries for one in redelivered), default=0),
+        sum(max(0, min(range_.last, window_end - 1) - range_.first + 1) for range_ in opened),
+        None if end is None else sum(range_.size for range_ in redelivered),
+        None if end is None else max((range_.deliveries for range_ in redelivered), default=0),
         # If it moved because the start of the log has moved, nothing is stored about that.
         trail.start_since if trail is not None and start == state.first_open() else None,
         trail.changed_at if trail is not None else None,
@@ -204,6 +204,6 @@ def _of_state(
         trail.accepted if trail is not None else None,
         trail.released if trail is not None else None,
         trail.deliveries if trail is not None else None,
-        start_deliveries=next((one.deliveries for one in opened if one.first == start), None),
+        start_deliveries=next((range_.deliveries for range_ in opened if range_.first == start), None),
         stored_since=trail.since if trail is not None else None,
     )

@@ -192,7 +192,7 @@ class Router:
                 raise
             raise _OutcomeUnknown(error) from None
         found = [response_error for response_error in errors_of(response) if response_error]
-        for response_error in sorted(found, key=lambda one: one.code not in _PASSES):
+        for response_error in sorted(found, key=lambda error: error.code not in _PASSES):
             refused = self._error(response_error)
             if len(found) > 1:
                 refused.add_note(f"and {len(found) - 1} more")

@@ -80,10 +80,10 @@ def _changes(
     before: SharePartitionState, stored: list[StateRange]
 ) -> Iterator[tuple[StateRange, StateRange]]:
     """Yield pieces of the stored ranges that were in another state before, as they were and as they are."""
-    for one in stored:
-        for old in before.covering(one.first, one.last):
-            if not old.is_settled and one.weight > old.weight:
-                yield old, one._replace(first=old.first, last=old.last)
+    for new in stored:
+        for old in before.covering(new.first, new.last):
+            if not old.is_settled and new.weight > old.weight:
+                yield old, new._replace(first=old.first, last=old.last)
 
 
 def _passed(before: SharePartitionState, start: int) -> Iterator[tuple[StateRange, StateRange]]:

@@ -206,7 +206,7 @@ _EXAMPLES = {
 _ANY_SERVER, _ANY_TOPIC = "localhost:9092", "-"
 _ANY = {"bootstrap_servers": _ANY_SERVER, "group": "-", "topics": (_ANY_TOPIC,)}
 """In place of what is missing or wrong, to check everything else."""
-_OWN = tuple(one.name for one in fields(ConsumerConfig) if one.name != "connection")
+_OWN = tuple(option.name for option in fields(ConsumerConfig) if option.name != "connection")
 CONNECTION_OPTIONS = tuple(name for name in CLIENT_OPTIONS if name not in _OWN)
 """Options that are passed on to `net` unchanged."""
 OPTIONS = (*_OWN, *CONNECTION_OPTIONS)

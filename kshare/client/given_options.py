@@ -20,7 +20,7 @@ _ANY_NUMBER = "1"
 
 def require_named_topics(positional: Sequence[object], options: Mapping[str, Any]) -> None:
     """Raises ConfigError for topics without a name, which consumers of kafka-python and aiokafka take."""
-    if any(isinstance(one, Mapping) for one in positional):
+    if any(isinstance(argument, Mapping) for argument in positional):
         raise in_a_dictionary("ShareConsumer", "options")
     topics = positional if "bootstrap_servers" in options else positional[1:]
     if topics:
@@ -78,9 +78,9 @@ def attempted_by(
     if dotted(name).startswith(_OF_SECURITY):
         return SECURITY_OPTIONS  # one of Kafka's stands for several of ours
     near = nearest_name(dotted(name) if dotted(name) in KAFKA_NAMES else name, [*allowed, *KAFKA_NAMES])
-    for one in (value, _ANY_NUMBER):
+    for attempt in (value, _ANY_NUMBER):
         with suppress(ConfigError):
-            return parse(near, one).keys()
+            return parse(near, attempt).keys()
     return ()
 
 

@@ -176,7 +176,7 @@ class Holdings:
         if not self._waiting or self._waiting[-1].lease.delivery_count >= pending.lease.delivery_count:
             self._waiting.append(pending)
         else:
-            insort_right(self._waiting, pending, key=lambda one: -one.lease.delivery_count)
+            insort_right(self._waiting, pending, key=lambda waiting: -waiting.lease.delivery_count)
 
     @property
     def most_delivered(self) -> int:

@@ -136,11 +136,11 @@ class Inbox:
     def give_back(self) -> None:
         """Release what ended loops were processing, since a loop asks for records."""
         left, self._left = self._left, []
-        for one in left:
-            if isinstance(one, ShareBatch):
-                one._settle_held(RELEASE)
+        for unfinished in left:
+            if isinstance(unfinished, ShareBatch):
+                unfinished._settle_held(RELEASE)
             else:
-                one.batch._lease.decide_if_held(one.offset, RELEASE)
+                unfinished.batch._lease.decide_if_held(unfinished.offset, RELEASE)
 
     def abandon(self, unfinished: ShareBatch | ShareRecord) -> None:
         """A loop ended while processing this. Not released at once: after a single `anext`, the user may settle it."""
@@ -150,7 +150,7 @@ class Inbox:
     def put(self, batch: ShareBatch) -> None:
         """Behind batches that were delivered as often, or more often: see `Holdings`."""
         opened = BatchIterator(batch)
-        before = [one for one in self._opened if one.delivery_count >= opened.delivery_count]
+        before = [iterator for iterator in self._opened if iterator.delivery_count >= opened.delivery_count]
         self._opened.insert(len(before), opened)
         if len(batch) > 1:
             self._on_available()
@@ -162,12 +162,12 @@ class Inbox:
     @property
     def has_unread(self) -> bool:
         """Whether records of opened batches wait for a loop."""
-        return any(one.unread() for one in self._begun())
+        return any(iterator.unread() for iterator in self._begun())
 
     @property
     def delivery_count(self) -> int:
         """The highest one of a batch that a loop can go on with; 0 if there is none."""
-        return max((one.delivery_count for one in (*self._opened, *self._parked)), default=0)
+        return max((iterator.delivery_count for iterator in (*self._opened, *self._parked)), default=0)
 
     def next_held(self) -> ShareRecord | None:
         while self._opened:
@@ -195,12 +195,12 @@ class Inbox:
     def park(self, iterator: BatchIterator) -> None:
         """For `kshare.sync`, in any thread. Whoever has it still, and goes on with it, shares it with the next one."""
         if iterator in self._unattended:
-            self._unattended = [one for one in self._unattended if one is not iterator]
+            self._unattended = [kept for kept in self._unattended if kept is not iterator]
         self._parked.append(iterator)
 
     def parked(self) -> BatchIterator | None:
         """What was delivered most often of what is parked, if anything is. In any thread."""
-        return max([*self._parked], key=lambda one: one.delivery_count, default=None)
+        return max([*self._parked], key=lambda parked: parked.delivery_count, default=None)
 
     def unpark(self, iterator: BatchIterator) -> bool:
         """Take it out, in any thread. False if it is no longer in there."""

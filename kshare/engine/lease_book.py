@@ -170,10 +170,14 @@ class LeaseBook:
     def _plausible_ranges(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:
         """The plausible ranges. Nothing is known of the others, not even that they were acquired."""
         acquired = data.acquired_records
-        problems = wrong_ranges([(one.first_offset, one.last_offset) for one in acquired])
+        problems = wrong_ranges([(range_.first_offset, range_.last_offset) for range_ in acquired])
         for reason in problems.values():
             self.reporter.ignored(topic, data.partition_index, reason)
-        return [one for index, one in enumerate(acquired) if index not in problems] if problems else acquired
+        return (
+            [range_ for index, range_ in enumerate(acquired) if index not in problems]
+            if problems
+            else acquired
+        )
 
     # --- out
 

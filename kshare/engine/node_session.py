@@ -218,7 +218,7 @@ class NodeSession:
         unseen, wanted = self._book.unseen, self._assigned
         if len(unseen):
             now = self._clock.now()
-            wanted = frozenset(one for one in wanted if not unseen.is_paused(one, now))
+            wanted = frozenset(partition for partition in wanted if not unseen.is_paused(partition, now))
         self.session.want(wanted)
 
     async def _wait(self, changed: anyio.Event) -> None:

@@ -37,9 +37,9 @@ def _run(todo: list[Callable[[], None]], failed: list[Exception]) -> None:
 
 
 def _forget_locals(error: BaseException) -> None:
-    one: BaseException | None = error
+    current: BaseException | None = error
     seen: set[int] = set()
-    while one is not None and id(one) not in seen:
-        seen.add(id(one))
-        traceback.clear_frames(one.__traceback__)
-        one = one.__cause__ or one.__context__
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        traceback.clear_frames(current.__traceback__)
+        current = current.__cause__ or current.__context__

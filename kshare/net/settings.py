@@ -206,9 +206,9 @@ class NetSettings:
         mistakes.raise_all()
 
 
-SECURITY_OPTIONS = tuple(one.name for one in fields(Security))
+SECURITY_OPTIONS = tuple(option.name for option in fields(Security))
 CLIENT_OPTIONS = (
-    *(one.name for one in fields(NetSettings) if one.name not in ("bootstrap", "security")),
+    *(option.name for option in fields(NetSettings) if option.name not in ("bootstrap", "security")),
     *SECURITY_OPTIONS,
 )
 """The options of every client."""

@@ -12,7 +12,7 @@ def no_option(name: str, known: Iterable[str], listed: Iterable[str] = (), *, pr
 
     With a prefix, all names have it in the message.
     """
-    spelled = {one.lower(): one for one in known}
+    spelled = {option.lower(): option for option in known}
     near = nearest_name(name.lower(), spelled)
     names = tuple(listed)
     hint = (

@@ -46,10 +46,10 @@ class BatchFailure:
 
     @property
     def _counting(self) -> BatchFailure:
-        one = self
-        while one._joined is not None:
-            one = one._joined
-        return one
+        failure = self
+        while failure._joined is not None:
+            failure = failure._joined
+        return failure
 
 
 class Failures:
@@ -79,16 +79,16 @@ class Failures:
 
     def tell(self, caller: object, known: int) -> KshareError | None:
         """The error for those that come after `known` and that nobody has seen. Then the caller is aware of all."""
-        untold = [one for one in self.kept if one.number > known and one.unseen]
+        untold = [failure for failure in self.kept if failure.number > known and failure.unseen]
         self.forget(caller)
         if not untold:
             return None
         error = untold[0].make_error()
-        count = sum(one.unseen for one in untold)
+        count = sum(failure.unseen for failure in untold)
         if count > 1:
             places: Counter[str] = Counter()
-            for one in untold:
-                places[one.place] += one.unseen
+            for failure in untold:
+                places[failure.place] += failure.unseen
             parts = [f"{number:,} for {place}" for place, number in places.most_common(_PLACES_TOLD)]
             others = len(places) - len(parts)
             error.add_note(
@@ -107,11 +107,11 @@ class Failures:
         """Forget those that everybody knows, and join those of the same partition."""
         known = min((self._told, *self._unaware.values()))
         joined: dict[str, BatchFailure] = {}
-        for one in self.kept:
-            if one.unseen and one.number > known:
-                if one.place in joined:
-                    one.join(joined[one.place])
+        for failure in self.kept:
+            if failure.unseen and failure.number > known:
+                if failure.place in joined:
+                    failure.join(joined[failure.place])
                 else:
-                    joined[one.place] = one
-        self.kept = sorted(joined.values(), key=lambda one: one.number)
+                    joined[failure.place] = failure
+        self.kept = sorted(joined.values(), key=lambda failure: failure.number)
         self._limit = max(_SEPARATE, 2 * len(self.kept))

@@ -112,10 +112,10 @@ class AckRetries:
                 self._refused_alone = []
             part = RetryPart(runs, None, self._limit(size, is_whole=True), is_whole=True)
         given_up: RetryPart | None = None
-        for one in part.ancestry():
-            one.refusals += 1
-            if not one.is_confirmed and one.refusals >= one.limit:
-                given_up = one
+        for ancestor in part.ancestry():
+            ancestor.refusals += 1
+            if not ancestor.is_confirmed and ancestor.refusals >= ancestor.limit:
+                given_up = ancestor
         if given_up is not None:
             return given_up.is_whole, self._give_up(given_up, part)
         if size == 1:

@@ -34,10 +34,10 @@ class DoubtedBatches:
 
     def was_here(self, partition: TopicIdPartition, batch: Batch) -> bool:
         """Whether it was doubted at the same offset before; it is remembered now. Call it once for each response."""
-        one = _Seen(partition, batch.base_offset, batch.size, batch.checksum)
-        if one in self._seen:
+        seen = _Seen(partition, batch.base_offset, batch.size, batch.checksum)
+        if seen in self._seen:
             return True
-        self._seen[one] = None
+        self._seen[seen] = None
         if len(self._seen) > MOST_REMEMBERED:
             del self._seen[next(iter(self._seen))]
         return False

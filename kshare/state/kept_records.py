@@ -40,23 +40,23 @@ class KeptRecords:
     @property
     def held(self) -> int:
         """How many records are kept."""
-        return sum(one.held for one in self._kept) if self._kept else 0
+        return sum(kept.held for kept in self._kept) if self._kept else 0
 
     @property
     def wake_at(self) -> float:
         """When the next ones are to be released."""
-        return min((one.until for one in self._kept), default=math.inf)
+        return min((kept.until for kept in self._kept), default=math.inf)
 
     def add(self, lease: Lease, spans: Sequence[tuple[int, int]], until: float) -> None:
         self._kept.append(KeptSpans(lease, tuple(spans), until))
 
     def take_due(self, now: float) -> list[KeptSpans]:
         """Those to release now."""
-        due = [one for one in self._kept if one.until <= now]
+        due = [kept for kept in self._kept if kept.until <= now]
         if due:
-            self._kept = [one for one in self._kept if one.until > now]
+            self._kept = [kept for kept in self._kept if kept.until > now]
         return due
 
     def forget_lost(self) -> None:
         """Drop those of which nothing is held any more."""
-        self._kept = [one for one in self._kept if one.held]
+        self._kept = [kept for kept in self._kept if kept.held]

@@ -234,9 +234,9 @@ def ranges_in(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
 def merged(current: Sequence[StateRange], stored: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:
     """`current` with `stored` merged in, without anything before `start`."""
     ranges = list(current)
-    for one in stored:
-        if one.first <= one.last:
-            _merge_range(ranges, one)
+    for range_ in stored:
+        if range_.first <= range_.last:
+            _merge_range(ranges, range_)
     count = bisect_left(ranges, start, key=_last)
     del ranges[:count]
     if ranges and ranges[0].first < start:

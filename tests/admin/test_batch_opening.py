@@ -49,7 +49,7 @@ async def search(router: Router) -> bool:
 async def read_letters(router: Router) -> bool:
     where = ("orders", 0)
     found = letter_reading.letters(router, "orders", {where: 0}, {where: 1}, Unreadable())
-    return len([one async for one in found]) == 1
+    return len([batch async for batch in found]) == 1
 
 
 async def find_original(router: Router) -> bool:

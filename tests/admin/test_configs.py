@@ -12,15 +12,15 @@ LOCK = "share.record.lock.duration.ms"
 
 
 async def test_group_config_is_read_set_and_reset_to_default(admin: AdminClient) -> None:
-    before = {one.name: one for one in await admin.group_config("shippers")}
+    before = {entry.name: entry for entry in await admin.group_config("shippers")}
     assert before["share.auto.offset.reset"].value == "latest"
     assert before[LOCK].source == "default"
     assert (before[LOCK].lowest, before[LOCK].highest) == ("1000", "60000")
     await admin.alter_group_config("shippers", {LOCK: "20000", "share.auto.offset.reset": "earliest"})
-    after = {one.name: one for one in await admin.group_config("shippers")}
+    after = {entry.name: entry for entry in await admin.group_config("shippers")}
     assert (after[LOCK].value, after[LOCK].source) == ("20000", "group")
     await admin.alter_group_config("shippers", {LOCK: None})
-    undone = {one.name: one for one in await admin.group_config("shippers")}
+    undone = {entry.name: entry for entry in await admin.group_config("shippers")}
     assert undone[LOCK] == before[LOCK]
     assert undone["share.auto.offset.reset"].value == "earliest"
 
@@ -48,7 +48,7 @@ async def test_topics_are_created_configured_listed_and_deleted(admin: AdminClie
     with pytest.raises(ConfigError, match="partitions must be 1 or more"):
         await admin.create_topic("more", 0)
     await admin.alter_topic_config("orders", {"retention.ms": "70000"})
-    found = {one.name: one for one in await admin.topic_config("orders")}
+    found = {entry.name: entry for entry in await admin.topic_config("orders")}
     assert (found["retention.ms"].value, found["retention.ms"].source) == ("70000", "topic")
     await admin.delete_topic("orders")
     assert [topic.topic for topic in await admin.list_topics()] == ["returns"]

@@ -42,7 +42,7 @@ async def search(
 
 
 def places(found: RecordSearch) -> list[tuple[int, int]]:
-    return [(one.partition, one.record.offset) for one in found.found]
+    return [(hit.partition, hit.record.offset) for hit in found.found]
 
 
 async def test_a_search_pauses_and_continues_in_the_middle_of_a_batch(

@@ -156,7 +156,7 @@ async def test_config_bounds_are_none_without_permission_to_describe_the_broker(
     )
     found = await admin.group_config("g")
     assert found
-    assert {(one.lowest, one.highest) for one in found} == {(None, None)}
+    assert {(entry.lowest, entry.highest) for entry in found} == {(None, None)}
 
 
 @pytest.mark.lengthy

@@ -8,7 +8,7 @@ from kshare.admin.setting_choices import choices_of
 from kshare.broker.settings import GROUP_SETTINGS, Setting, SettingType
 
 
-@pytest.mark.parametrize("setting", GROUP_SETTINGS, ids=lambda one: one.name)
+@pytest.mark.parametrize("setting", GROUP_SETTINGS, ids=lambda setting: setting.name)
 def test_all_that_have_few_values_are_listed(setting: Setting) -> None:
     expected = ("true", "false") if setting.kind is SettingType.BOOLEAN else setting.choices
     if setting.name != "share.auto.offset.reset":

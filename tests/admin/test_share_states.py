@@ -51,7 +51,9 @@ async def test_states_match_the_acknowledgements(kshare_broker: Broker, admin: A
     await settle(kshare_broker, 8)
     state = (await share_states(router_of(admin), [where]))[where]
     outcomes = {
-        offset: one.state for one in state.covering(1, 8) for offset in range(one.first, one.last + 1)
+        offset: range_.state
+        for range_ in state.covering(1, 8)
+        for offset in range(range_.first, range_.last + 1)
     }
     assert outcomes == {
         1: StoredState.AVAILABLE,
@@ -115,7 +117,7 @@ async def test_what_was_pruned_unread_is_counted(kshare_broker: Broker, admin: A
     assert (await log_offsets(router_of(admin), [(TOPIC, home)], EARLIEST))[TOPIC, home] > read_until
     await log.read([where])
     state, trail = log.states[where], log.trails.of[where]
-    settled = sum(one.size for one in state.covering(state.start_offset, 19) if one.is_settled)
+    settled = sum(range_.size for range_ in state.covering(state.start_offset, 19) if range_.is_settled)
     assert trail.accepted + sum(trail.archived.values()) == state.start_offset + settled
     assert trail.deliveries == trail.accepted + trail.released + sum(trail.archived.values())
 

@@ -120,7 +120,7 @@ def test_without_renewal_the_partition_is_not_fetched_again(caplog: pytest.LogCa
     member = Member(can_renew=False)
     member.accept_all()
     sent = member.pass_time(LOCK_S - 2)
-    assert {(one.first, one.last) for one in sent} == {(0, 1), (4, 5)}
+    assert {(range_.first, range_.last) for range_ in sent} == {(0, 1), (4, 5)}
     assert not member.is_paused
     member.pass_time(10 * LOCK_S)
     assert member.is_paused

@@ -123,7 +123,16 @@ async def test_any_task_may_close_and_the_block_ends_normally() -> None:
                 assert has_left(cluster)
                 await source.close()
             assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]
-        assert len([one for one in cluster.asked(ShareGroupHeartbeatRequest) if one.member_epoch == -1]) == 1
+        assert (
+            len(
+                [
+                    heartbeat
+                    for heartbeat in cluster.asked(ShareGroupHeartbeatRequest)
+                    if heartbeat.member_epoch == -1
+                ]
+            )
+            == 1
+        )
 
 
 @pytest.mark.lengthy

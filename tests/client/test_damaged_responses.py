@@ -45,13 +45,13 @@ def test_flipped_bits_never_turn_a_record_into_a_gap(is_thorough: bool) -> None:
     responses = recorded()
     assert len(responses) >= 100
     wrong: list[object] = []
-    for number, one in enumerate(responses):
-        judge, names = Judge(one), fields(one)
+    for number, recording in enumerate(responses):
+        judge, names = Judge(recording), fields(recording)
         for position, bit in flips(len(names), number, is_thorough):
             name = names[position]
-            frame = bytearray(one.frame)
+            frame = bytearray(recording.frame)
             frame[position] ^= 1 << bit
-            found = outcome(one, bytes(frame))
+            found = outcome(recording, bytes(frame))
             is_loose = name == "baseOffset" and judge.is_loose(position)
             if not is_loose:
                 wrong += judge.wrong(found, f"{name} at {position}, bit {bit}", is_believed=name in BELIEVED)
@@ -61,14 +61,18 @@ def test_flipped_bits_never_turn_a_record_into_a_gap(is_thorough: bool) -> None:
 def test_moved_batches_go_unnoticed_only_beside_gaps() -> None:
     """No checksum covers a base offset. Beside a gap that compaction left, nothing contradicts another offset."""
     lost = 0
-    for one in recorded():
-        truth = stored(one)
-        for batch in placed(one):
+    for recording in recorded():
+        truth = stored(recording)
+        for batch in placed(recording):
             for bit in range(16):
-                frame = bytearray(one.frame)
+                frame = bytearray(recording.frame)
                 frame[batch.start + 7 - bit // 8] ^= 1 << bit % 8
-                found = outcome(one, bytes(frame))
-                assert batch.is_loose or (found.is_noticed and not found.lost(truth)), (one.name, batch, bit)
+                found = outcome(recording, bytes(frame))
+                assert batch.is_loose or (found.is_noticed and not found.lost(truth)), (
+                    recording.name,
+                    batch,
+                    bit,
+                )
                 lost += bool(found.lost(truth))
     assert lost < 100
 
@@ -76,15 +80,15 @@ def test_moved_batches_go_unnoticed_only_beside_gaps() -> None:
 def test_truncated_records_are_released() -> None:
     """Truncated frames, and truncated batches in complete frames."""
     wrong: list[object] = []
-    for number, one in enumerate(recorded()):
-        judge = Judge(one)
-        for size in range(number % 17, len(one.frame), 17):
-            assert outcome(one, one.frame[:size]).is_noticed
-        for changed, data in partitions_of(one):
+    for number, recording in enumerate(recorded()):
+        judge = Judge(recording)
+        for size in range(number % 17, len(recording.frame), 17):
+            assert outcome(recording, recording.frame[:size]).is_noticed
+        for changed, data in partitions_of(recording):
             records = bytes(data.records or b"")
             for size in range(number % 7, len(records), 7):
                 data.records = records[:size]
-                wrong += judge.wrong(outcome(one, changed()), f"records cut to {size} bytes")
+                wrong += judge.wrong(outcome(recording, changed()), f"records cut to {size} bytes")
             data.records = records
     assert wrong == []
 
@@ -92,9 +96,9 @@ def test_truncated_records_are_released() -> None:
 def test_false_batch_headers_never_turn_a_record_into_a_gap() -> None:
     """The checksum is corrected, so that only records, neighbours and acquired ranges contradict the header."""
     wrong: list[object] = []
-    for one in recorded():
-        judge = Judge(one)
-        for batch in placed(one):
+    for recording in recorded():
+        judge = Judge(recording)
+        for batch in placed(recording):
             if batch.is_loose:
                 continue
             for name, layout, position in (
@@ -104,14 +108,14 @@ def test_false_batch_headers_never_turn_a_record_into_a_gap() -> None:
                 ("record count", ">i", 57),
             ):
                 for change in (-1000, -7, -2, -1, 1, 2, 7, 1000):
-                    frame = bytearray(one.frame)
+                    frame = bytearray(recording.frame)
                     (said,) = struct.unpack_from(layout, frame, batch.start + position)
                     struct.pack_into(layout, frame, batch.start + position, said + change)
                     if name in ("last offset delta", "record count"):
                         whole = frame[batch.start : batch.end]
                         recheck(whole)
                         frame[batch.start : batch.end] = whole
-                    found = outcome(one, bytes(frame))
+                    found = outcome(recording, bytes(frame))
                     # Offsets after the last record, none of which was acquired, make no difference.
                     is_idle = name == "last offset delta" and found[:3] == judge.sound[:3]
                     wrong += judge.wrong(found, f"{name} {said}{change:+}", is_believed=is_idle)
@@ -120,14 +124,14 @@ def test_false_batch_headers_never_turn_a_record_into_a_gap() -> None:
 
 def test_reordered_or_repeated_batches_are_released() -> None:
     wrong: list[object] = []
-    for one in recorded():
-        judge = Judge(one)
-        for changed, data in partitions_of(one):
+    for recording in recorded():
+        judge = Judge(recording)
+        for changed, data in partitions_of(recording):
             records = bytes(data.records or b"")
-            base = one.frame.find(records)
+            base = recording.frame.find(records)
             parts = [
-                one.frame[batch.start : batch.end]
-                for batch in placed(one)
+                recording.frame[batch.start : batch.end]
+                for batch in placed(recording)
                 if base <= batch.start < base + len(records)
             ]
             for at in range(len(parts) - 1):
@@ -135,10 +139,10 @@ def test_reordered_or_repeated_batches_are_released() -> None:
                 twice = [*parts[: at + 1], *parts[at:]]
                 for name, order in (("swapped", swapped), ("twice", twice)):
                     data.records = b"".join(order)
-                    found = outcome(one, changed())
+                    found = outcome(recording, changed())
                     wrong += judge.wrong(found, f"{name} at {at}")
                     if not found.is_noticed:
-                        wrong.append((one.name, name, at, "unnoticed"))
+                        wrong.append((recording.name, name, at, "unnoticed"))
             data.records = records
     assert wrong == []
 
@@ -146,11 +150,11 @@ def test_reordered_or_repeated_batches_are_released() -> None:
 class Judge:
     """Compares what a consumer makes of a damaged response with what it makes of the undamaged one."""
 
-    def __init__(self, one: Recorded) -> None:
-        self.one = one
-        self.sound = outcome(one, one.frame)
-        self.truth = stored(one)
-        self._loose: list[Placed] = [batch for batch in placed(one) if batch.is_loose]
+    def __init__(self, recording: Recorded) -> None:
+        self.recording = recording
+        self.sound = outcome(recording, recording.frame)
+        self.truth = stored(recording)
+        self._loose: list[Placed] = [batch for batch in placed(recording) if batch.is_loose]
 
     def is_loose(self, position: int) -> bool:
         return any(batch.start <= position < batch.end for batch in self._loose)
@@ -158,16 +162,16 @@ class Judge:
     def wrong(self, found: AckOutcome, what: str, *, is_believed: bool = False) -> list[object]:
         """What contradicts the rule: records lost as gaps, or unnoticed damage."""
         if lost := found.lost(self.truth):
-            return [(self.one.name, what, "gaps", lost)]
+            return [(self.recording.name, what, "gaps", lost)]
         is_news = found.is_noticed and (not self.sound.is_noticed or found[:3] != self.sound[:3])
         if not found.is_like(self.sound) and not is_news and not is_believed:
-            return [(self.one.name, what, "unnoticed")]
+            return [(self.recording.name, what, "unnoticed")]
         return []
 
 
-def partitions_of(one: Recorded) -> Iterator[tuple[Callable[[], bytes], PartitionData]]:
+def partitions_of(recording: Recorded) -> Iterator[tuple[Callable[[], bytes], PartitionData]]:
     """Each partition's data, to be changed in place, and a function that returns the changed frame."""
-    response = one.response()
+    response = recording.response()
     for topic in response.responses:
         for data in topic.partitions:
-            yield (lambda: one.with_response(response)), data
+            yield (lambda: recording.with_response(response)), data

@@ -67,7 +67,7 @@ def mistakes(client: Any, **options: Any) -> list[str]:
 def test_names_and_values_of_a_consumer_are_refused_together(make: Any) -> None:
     found = mistakes(make, **CONNECTING, max_records=0, acquire="all", on_settled=5, topics="or ders")
     assert set(found) > WRONG_CONNECTING
-    others = [one.split()[0] for one in found if one not in WRONG_CONNECTING]
+    others = [mistake.split()[0] for mistake in found if mistake not in WRONG_CONNECTING]
     assert others == ["group", "topics:", "acquire", "max_records", "on_settled"]
 
 
@@ -75,7 +75,7 @@ def test_names_and_values_of_a_consumer_are_refused_together(make: Any) -> None:
 def test_names_and_values_of_a_producer_are_refused_together(make: Any) -> None:
     found = mistakes(make, **CONNECTING, linger=-1, compression="zip", retries=3)
     assert set(found) > WRONG_CONNECTING
-    others = [one.split()[0] for one in found if one not in WRONG_CONNECTING]
+    others = [mistake.split()[0] for mistake in found if mistake not in WRONG_CONNECTING]
     assert others == ["retries:", "compression", "linger"]
 
 

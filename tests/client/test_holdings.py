@@ -45,7 +45,7 @@ class Rig:
         data = PartitionData(
             partition,
             records=bytes(builder.build()),
-            acquired_records=[AcquiredRecords(*one) for one in acquired],
+            acquired_records=[AcquiredRecords(*span) for span in acquired],
         )
         self.holdings.book.acquire("orders", acks, data, LOCK_S, sent_at)
 

@@ -28,7 +28,10 @@ def test_record_has_what_was_asked_for() -> None:
 
 def test_records_of_a_batch_follow_one_another() -> None:
     batch = made_batch("orders", [b"a", b"b"], keys=[b"1", None], offset=5)
-    assert [(one.offset, one.key, one.value) for one in batch] == [(5, b"1", b"a"), (6, None, b"b")]
+    assert [(record.offset, record.key, record.value) for record in batch] == [
+        (5, b"1", b"a"),
+        (6, None, b"b"),
+    ]
 
 
 @pytest.mark.parametrize(

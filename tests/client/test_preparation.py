@@ -195,10 +195,10 @@ async def test_batches_come_deserialized_too() -> None:
     async with filled(100).running() as cluster:
         async with consumer(cluster, "t", value_deserializer=read_later) as source:
             with anyio.fail_after(DEADLINE_S):
-                async for one in source.batches():
-                    got += values_of(one)
+                async for batch in source.batches():
+                    got += values_of(batch)
                     if len(got) == 100:
-                        one.accept()
+                        batch.accept()
                         break
         assert got == list(range(100))
 

@@ -188,7 +188,9 @@ def test_kept_records_do_not_change() -> None:
             kept.append(record)
         elif record.offset % 5 == 0:
             accepts.append(record.accept)
-    assert [(one.offset, one.value) for one in kept] == [(n, b"value %d" % n) for n in range(0, 30, 3)]
+    assert [(record.offset, record.value) for record in kept] == [
+        (n, b"value %d" % n) for n in range(0, 30, 3)
+    ]
     for accept in accepts:
         accept()
     assert [n for n, state in enumerate(lease_of(made).states) if state == ACCEPT] == [5, 10, 20, 25]
@@ -274,12 +276,12 @@ def test_objects_with_pointers_or_locks_cannot_be_copied_or_pickled() -> None:
     ways += [
         functools.partial(pickle.dumps, protocol=number) for number in range(pickle.HIGHEST_PROTOCOL + 1)
     ]
-    for one in ones:
+    for thing in ones:
         for way in ways:
             with pytest.raises(
-                TypeError, match=rf"{type(one).__name__} objects can't be copied or pickled: \w+"
+                TypeError, match=rf"{type(thing).__name__} objects can't be copied or pickled: \w+"
             ):
-                way(one)
+                way(thing)
     assert pickle.loads(pickle.dumps(made.values())) == [b"value 0", b"value 1", b"value 2"]
 
 

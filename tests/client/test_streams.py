@@ -74,9 +74,9 @@ async def test_explicit_loops_settle_nothing() -> None:
 async def test_batch_loops_accept_and_release_likewise() -> None:
     source = Batches(batch(0, 2), batch(2, 2), batch(4, 2))
     with anyio.fail_after(5):
-        async for one in source.batches():
-            next(iter(one)).reject()
-            if lease_of(one).first == 2:
+        async for given in source.batches():
+            next(iter(given)).reject()
+            if lease_of(given).first == 2:
                 break
     stream = source.batches()
     assert lease_of(await anext(stream)).first == 4

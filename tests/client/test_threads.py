@@ -76,4 +76,4 @@ async def test_another_event_loop_is_refused(
         ):
             await anyio.to_thread.run_sync(elsewhere, consumer, producer)
             await producer.send("orders", b"0")
-            assert [one.value for one in await consumer.next_batch()] == [b"0"]
+            assert [record.value for record in await consumer.next_batch()] == [b"0"]

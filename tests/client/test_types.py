@@ -29,11 +29,11 @@ async def so_are_those_of_batches() -> None:
     numbered = ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int)
     async for batch in numbered.batches():
         assert_type(batch, ShareBatch[ReadRecord[bytes | None, int | None]])
-        for one in batch:
-            assert_type(one.value, int | None)
+        for record in batch:
+            assert_type(record.value, int | None)
         batch.accept()
-    for one in await numbered.next_batch():
-        assert_type(one, ReadRecord[bytes | None, int | None])
+    for record in await numbered.next_batch():
+        assert_type(record, ReadRecord[bytes | None, int | None])
     async for plain in ShareConsumer("a:1", group="g", topics=["t"]).batches():
         assert_type(plain, ShareBatch)
         assert_type(next(iter(plain)).value, bytes | None)
@@ -51,7 +51,7 @@ def so_they_are_without_an_event_loop() -> None:
     for numbered in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int):
         assert_type(numbered.value, int | None)
     for batch in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int).batches():
-        assert_type([one.value for one in batch], list[int | None])
+        assert_type([record.value for record in batch], list[int | None])
 
 
 def a_consumer_of_more_is_a_consumer_of_records() -> ShareConsumer:

@@ -50,7 +50,7 @@ async def test_added_topic_is_consumed_and_removed_topic_is_not() -> None:
         record.accept()
         await source.commit()
         assert cluster.subscribed == ["b"]
-        await until(lambda: any(one.forgotten_topics_data for one in cluster.asked(ShareFetchRequest)))
+        await until(lambda: any(fetch.forgotten_topics_data for fetch in cluster.asked(ShareFetchRequest)))
         cluster.topics["a"].append(b"a1")
         cluster.topics["b"].append(b"b1")
         record = await next_of(source)

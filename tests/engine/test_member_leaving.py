@@ -28,7 +28,7 @@ _LEAVE = -1
 
 
 def leaves(cluster: TinyCluster) -> int:
-    return sum(one.member_epoch == _LEAVE for one in cluster.asked(ShareGroupHeartbeatRequest))
+    return sum(heartbeat.member_epoch == _LEAVE for heartbeat in cluster.asked(ShareGroupHeartbeatRequest))
 
 
 @pytest.mark.lengthy

@@ -29,8 +29,8 @@ async def test_what_is_not_settled_comes_back(release: str, deliveries: int) -> 
                 with pytest.raises(AcknowledgeError):
                     second.accept()
                 after = [*await consumer.next_batch()]
-        assert [one.offset for one in before] == [0, 1, 2, 3]
-        assert [(one.offset, one.delivery_count) for one in after] == [
+        assert [record.offset for record in before] == [0, 1, 2, 3]
+        assert [(record.offset, record.delivery_count) for record in after] == [
             (offset, deliveries) for offset in (1, 2, 3)
         ]
 

@@ -123,7 +123,9 @@ async def test_a_broker_that_stands_still_goes_on_after_the_session_is_opened_ag
         require_calm(await counted(cluster, caplog))
         await until(lambda: cluster.topics["a"].states == ["accepted", "accepted"])
         assert any("stop all consumers of the group" in line and "a[0]" in line for line in caplog.messages)
-        assert len([one for one in cluster.asked(ShareFetchRequest) if one.share_session_epoch == 0]) == 2
+        assert (
+            len([fetch for fetch in cluster.asked(ShareFetchRequest) if fetch.share_session_epoch == 0]) == 2
+        )
     assert cluster.topics["a"].deliveries == [1, 1]
 
 
@@ -142,7 +144,7 @@ async def test_a_session_that_holds_records_is_not_opened_again(caplog: pytest.L
         held = await source.next_batch()
         tasks.start_soon(source.next_batch)
         await until(lambda: len(cluster.asked(ShareFetchRequest)) > REOPEN + 2)
-        sessions = [one for one in cluster.asked(ShareFetchRequest) if one.share_session_epoch == 0]
+        sessions = [fetch for fetch in cluster.asked(ShareFetchRequest) if fetch.share_session_epoch == 0]
         assert len(sessions) == 1
         held.accept()
         await source.commit()
@@ -281,6 +283,6 @@ async def test_short_request_timeout(caplog: pytest.LogCaptureFixture) -> None:
     async with opened(cluster, request_timeout=0.4):
         await until(lambda: len(cluster.asked(ShareFetchRequest)) > 0)
         found = await counted(cluster, caplog)
-        assert max(one.max_wait_ms for one in cluster.asked(ShareFetchRequest)) <= 200
+        assert max(fetch.max_wait_ms for fetch in cluster.asked(ShareFetchRequest)) <= 200
         assert found.fetches <= MOST_REQUESTS
     assert not [line for line in caplog.messages if "RequestTimedOut" in line or "doesn't respond" in line]

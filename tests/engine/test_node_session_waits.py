@@ -176,7 +176,7 @@ async def test_no_more_than_max_bytes_are_held() -> None:
                     record.accept()
                     break
     assert topic.deliveries == [1] * 300
-    asked = [one.max_bytes for one in cluster.asked(ShareFetchRequest)]
+    asked = [fetch.max_bytes for fetch in cluster.asked(ShareFetchRequest)]
     assert max(asked) <= 205_000
     assert min(asked) < 150_000, "bytes that are held reduce the limit"
 

@@ -199,7 +199,7 @@ async def test_fetches_ask_for_no_more_than_the_response_limit() -> None:
                 if record.offset == 59:
                     break
         assert topic.deliveries == [1] * 60
-    assert max(one.max_bytes for one in cluster.asked(ShareFetchRequest)) <= 75_000
+    assert max(fetch.max_bytes for fetch in cluster.asked(ShareFetchRequest)) <= 75_000
 
 
 def test_useful_responses_in_between_allow_more_undecodable_ones() -> None:

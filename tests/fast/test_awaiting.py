@@ -29,7 +29,7 @@ async def test_anext_with_a_default_returns_records() -> None:
     stream = Batches(batch(0, 2), batch(2, 2)).records()
     with anyio.fail_after(5):
         found = [await anext(stream, None) for _ in range(4)]
-    assert [one and one.offset for one in found] == [0, 1, 2, 3]
+    assert [record and record.offset for record in found] == [0, 1, 2, 3]
 
 
 async def test_anext_does_nothing_before_it_is_awaited() -> None:
@@ -141,7 +141,7 @@ async def test_a_kept_stop_iteration_keeps_its_record() -> None:
         with pytest.raises(StopIteration) as end:
             next(cast("Iterator[None]", anext(stream)))
         kept.append(end.value)
-    assert [one.value.offset for one in kept] == [1, 2, 3]
+    assert [stop.value.offset for stop in kept] == [1, 2, 3]
 
 
 class Marked:

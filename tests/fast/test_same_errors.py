@@ -144,7 +144,7 @@ def main():
             broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
             settings = {"bootstrap_servers": broker.bootstrap, "group": group, "topics": ["t"]}
             for part in range(4):
-                broker.produce("t", [b"%d" % one for one in range(10)])
+                broker.produce("t", [b"%d" % number for number in range(10)])
             done = misuse(settings)
             if done is not None:
                 asyncio.run(done)

@@ -58,7 +58,7 @@ async def test_an_error_is_raised_and_its_frames_keep_nothing() -> None:
     assert "first" in told
     assert "in fail" in told
     assert "second" in told
-    assert [one() for one in kept] == [None, None]
+    assert [reference() for reference in kept] == [None, None]
 
 
 async def test_what_failed_work_was_given_is_not_kept() -> None:

@@ -421,7 +421,7 @@ def test_kafka_python_has_what_we_use() -> None:
     (relied_on,) = map(Requirement, project["optional-dependencies"]["sasl"])
     assert version("kafka-python") in relied_on.specifier
     assert "3.1" not in relied_on.specifier
-    assert not [one for one in project["dependencies"] if one.startswith("kafka-python")]
+    assert not [dependency for dependency in project["dependencies"] if dependency.startswith("kafka-python")]
 
 
 @pytest.mark.parametrize(
@@ -448,4 +448,4 @@ async def test_passwords_that_the_network_could_read_are_warned_of_once(
             await sasl.authenticate(refuse, security, host, f"{host}:9092")
     warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(warned) == bool(said)
-    assert all(one.startswith(f"{said} to brokers without encryption") for one in warned)
+    assert all(warning.startswith(f"{said} to brokers without encryption") for warning in warned)

@@ -147,7 +147,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         NetSettings.parse("localhost", **wrong)
     assert "hunter2" not in str(caught.value)
-    assert [one.split(" must")[0].split(": ")[0] for one in caught.value.mistakes] == [
+    assert [mistake.split(" must")[0].split(": ")[0] for mistake in caught.value.mistakes] == [
         "there is no option 'sasl_mechanisn'; did you mean sasl_mechanism?",
         "tls",
         "'localhost' has no port",

@@ -175,8 +175,8 @@ class Producing(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.backlog.give_up_all(KshareError("closed"))
-        for one in self.late:
-            self._deliver(one)
+        for response in self.late:
+            self._deliver(response)
         assert all(send.is_done for _, send in self.sends)
         self.what_is_said_is_so()
 

@@ -37,7 +37,7 @@ def record(text: bytes) -> NewRecord:
 
 
 def written(broker: Broker) -> list[bytes | None]:
-    return [one.value for one in broker.records("frames")]
+    return [record.value for record in broker.records("frames")]
 
 
 async def test_records_are_appended_in_order(kshare_broker: Broker, writer: NewWriter) -> None:

@@ -34,7 +34,7 @@ def test_bytes_are_not_copied() -> None:
 def test_buffers_become_bytes(content: Any, taken: bytes) -> None:
     record = NewRecord(content, content, [("name", content)]).checked()
     assert record == NewRecord(taken, taken, [("name", taken)])
-    assert {type(one) for one in (record.value, record.key, record.headers[0][1])} == {bytes}
+    assert {type(content) for content in (record.value, record.key, record.headers[0][1])} == {bytes}
     assert record.size == NewRecord(taken, taken, [("name", taken)]).size
 
 

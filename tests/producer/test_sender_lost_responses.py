@@ -101,7 +101,7 @@ async def test_storm(kshare_cluster: Broker, seed: int) -> None:
         for number in range(RECORDS):
             if number % 4 == 0:
                 chosen = [faults(random) for _ in range(random.randrange(3))]
-                injected += [kshare_cluster.faults.add(ProduceRequest, **one) for one in chosen]
+                injected += [kshare_cluster.faults.add(ProduceRequest, **fault) for fault in chosen]
             if number % 20 == 0:
                 place = random.randrange(PARTITIONS)
                 kshare_cluster.move_leader("orders", place, random.randrange(3) + 1)

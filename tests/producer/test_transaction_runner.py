@@ -216,7 +216,9 @@ def test_interrupted_blocking_transactions(kshare_broker: Broker, monkeypatch: p
     for number in range(1, wait + 1):
         mine = [b"%d a" % number, b"%d b" % number]
         assert b"%d next" % number in found
-        assert [one for one in mine if one in found] in ([mine, []] if number < wait else [mine]), number
+        assert [value for value in mine if value in found] in ([mine, []] if number < wait else [mine]), (
+            number
+        )
 
 
 @pytest.mark.lengthy

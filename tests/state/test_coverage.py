@@ -33,7 +33,7 @@ def of(records: Buffer, first: int, last: int) -> RangeContents:
 
 
 def offsets(found: RangeContents) -> list[int]:
-    return [one.base_offset for one in found.batches]
+    return [batch.base_offset for batch in found.batches]
 
 
 def test_complete_range_has_no_gaps() -> None:

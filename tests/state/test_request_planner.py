@@ -502,7 +502,7 @@ def test_nothing_is_requested_while_a_request_is_pending() -> None:
     assert isinstance(talk.next(), SentRequest)
 
 
-_SPANS = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda one: (one[0], one[0] + one[1]))
+_SPANS = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda span: (span[0], span[0] + span[1]))
 _STEPS = st.one_of(
     st.tuples(st.just("want"), st.sets(st.integers(0, 2))),
     st.tuples(st.just("decide"), st.integers(0, 2), _SPANS, st.sampled_from(list(KINDS.values()))),
@@ -564,7 +564,9 @@ def check(talk: Talk, following: SentRequest | NextCheck) -> None:
         assert talk.session.under_way is None
         assert talk.now <= following.at <= talk.now + MAX_IDLE_S
         assert not (decided and talk.demand.is_confirming)
-        assert all((TOPIC, number) in talk.session.wanted for _, number in (one.partition for one in decided))
+        assert all(
+            (TOPIC, number) in talk.session.wanted for _, number in (acks.partition for acks in decided)
+        )
         assert not decided or following.at <= talk.now + LINGER_S
         return
     assert talk.session.under_way is following

@@ -94,7 +94,7 @@ def test_order_of_the_rules() -> None:
 
 def test_nothing_is_fetched_without_capacity_unless_everything_is_forgotten() -> None:
     for situation in all_situations():
-        asks = {one.action for one in REQUEST_RULES if one.applies(situation)}
+        asks = {rule.action for rule in REQUEST_RULES if rule.applies(situation)}
         if Action.FETCH in asks:
             assert situation.has_capacity or situation.forgets_all
 
@@ -102,12 +102,12 @@ def test_nothing_is_fetched_without_capacity_unless_everything_is_forgotten() ->
 def test_nothing_is_acknowledged_without_decisions() -> None:
     for situation in all_situations():
         if not situation.has_decided:
-            assert {one.action for one in REQUEST_RULES if one.applies(situation)} <= {Action.FETCH}
+            assert {rule.action for rule in REQUEST_RULES if rule.applies(situation)} <= {Action.FETCH}
 
 
 def test_waiting_acknowledgements_and_users_get_a_request() -> None:
     for situation in all_situations():
-        applying = [one.action for one in REQUEST_RULES if one.applies(situation)]
+        applying = [rule.action for rule in REQUEST_RULES if rule.applies(situation)]
         if situation.has_decided and (situation.is_awaited or situation.is_refused):
             assert Action.SETTLE in applying
         if situation.has_decided and situation.has_lingered:
@@ -118,9 +118,9 @@ def test_waiting_acknowledgements_and_users_get_a_request() -> None:
 
 def test_documented_table_matches_the_rules() -> None:
     rows = [("rule", "applies when", "request")]
-    for one in REQUEST_RULES:
-        first, *more = wrap(one.when, _WHEN)
-        rows += [(one.name, first, one.action.value), *(("", line, "") for line in more)]
+    for rule in REQUEST_RULES:
+        first, *more = wrap(rule.when, _WHEN)
+        rows += [(rule.name, first, rule.action.value), *(("", line, "") for line in more)]
     lines = [f"    {name:<12} | {when:<{_WHEN}} | {action}".rstrip() for name, when, action in rows]
     lines.insert(1, f"    {'-' * 13}+{'-' * (_WHEN + 2)}+{'-' * 23}")
     drawn = "\n".join(lines)
