@@ -232,7 +232,7 @@ class CorruptBatchError(DecodeError):
 
 
 class OversizedBatchError(CorruptBatchError):
-    """A record batch would decompress to more than the limit. Its checksum is correct: it was written like that."""
+    """A record batch would decompress to more than the limit. Its checksum is correct, so it was written that way."""
 
 
 # --- records of share groups
@@ -249,7 +249,7 @@ class ConsumerClosed(KshareError):
 class DeserializationFailed(KshareError):
     """A deserializer raised. `record` has the original bytes, and can be acknowledged.
 
-    The message says where the record is, but nothing of what is in it.
+    The message says where the record is, but nothing of its contents.
     """
 
     def __init__(self, record: Any, part: str, error: Exception) -> None:

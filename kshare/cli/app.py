@@ -73,7 +73,7 @@ app.add_typer(groups, name="groups", short_help="List, describe, reset, configur
 app.add_typer(topics, name="topics", short_help="List, create and delete topics.")
 app.add_typer(worker, name="worker", short_help="Run the handlers of a worker, and check them.")
 app.add_typer(
-    spark, name="spark", short_help="Show the journals of Spark queries, and write back what is staged."
+    spark, name="spark", short_help="Show the journals of Spark queries, and write back staged records."
 )
 app.add_typer(dlq, name="dlq", short_help="List, show, redrive and drop dead letters.")
 

@@ -242,7 +242,7 @@ class AsyncConsumer(Generic[RecordT_co]):
     def subscribe(self, topics: Iterable[str]) -> None:
         """Replace the topics that are subscribed to.
 
-        Returns at once and takes effect in the background. Records that were handed to you remain yours to acknowledge.
+        Returns at once and takes effect in the background. You still acknowledge records that were handed to you.
         Records of removed topics that are still in the buffer are released.
         """
         holdings = self._held()
@@ -250,7 +250,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         holdings.keep_only(self._member.topics)
 
     def pause(self, *, release: bool = False) -> None:
-        """Stop fetching, until `resume`. Records that were handed to you remain yours, and are renewed as before.
+        """Stop fetching until `resume`. You still acknowledge records that were handed to you. Their locks are renewed.
 
         Records that were acquired and not handed out yet are still handed out. With `release`, they are released at
         once, so that other members get them; that costs each of them a delivery.
@@ -263,7 +263,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     @property
     def is_drained(self) -> bool:
-        """Whether a paused consumer has nothing more to hand out, and no fetch is under way that may bring more."""
+        """Whether a paused consumer has nothing more to hand out, and no fetch is in flight that may return more."""
         holdings = self._held()
         return (
             holdings.is_paused

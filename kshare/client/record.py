@@ -82,9 +82,9 @@ class ShareRecord(Record):
 
     @property
     def lease_deadline(self) -> float:
-        """When the acquisition lock expires, as a time of `anyio.current_time()`.
+        """When the acquisition lock expires, on the clock of `anyio.current_time()`.
 
-        In `kshare.sync`, it is a time of `time.monotonic()`.
+        In `kshare.sync`, it is a time on the clock of `time.monotonic()`.
         """
         return self.batch._lease.deadline
 
@@ -101,7 +101,7 @@ class ShareRecord(Record):
         self.batch._settle(self.offset, REJECT)
 
     def renew(self) -> None:
-        """Start the acquisition lock again, and those of the records that are still held of the same batch.
+        """Start the acquisition lock again, and the locks of the held records of the same batch.
 
         Raises Unsupported on Kafka 4.1, which can't renew locks.
         """

@@ -115,7 +115,7 @@ async def judge_dead_letter_topic(
                 f"its dead-letter topic is {topic}, which {shut} ({GROUP_ENABLE} is {value}): {effect}",
                 topic_config_command(server, topic, _ENABLING),
             )
-    created = ", which will be created with the first one" if settings is None else ""
+    created = ", which will be created with the first dead letter" if settings is None else ""
     return ok(check, f"dead letters go to {topic}{created}")
 
 

@@ -116,7 +116,7 @@ class Damaged(NamedTuple):
 
 
 class GivenBack(NamedTuple):
-    """Records that nobody has seen were released, or their locks were lost."""
+    """Records that hadn't been handed out were released, or their locks were lost."""
 
     topic: str
     partition: int

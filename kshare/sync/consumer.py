@@ -221,7 +221,7 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     @property
     def is_drained(self) -> bool:
-        """Whether a paused consumer has nothing more to hand out, and no fetch is under way that may bring more."""
+        """Whether a paused consumer has nothing more to hand out, and no fetch is in flight that may return more."""
         return self._consumer.is_drained
 
     def set_max_records(self, records: int) -> None:

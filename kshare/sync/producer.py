@@ -39,7 +39,7 @@ ReturnT = TypeVar("ReturnT")
 
 
 class PendingSend:
-    """A record on its way: `result()` waits for it."""
+    """A record in flight: `result()` waits for it."""
 
     __module__ = "kshare.sync"
 
@@ -104,7 +104,7 @@ class Producer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what is left, within `close_timeout`. Raises the error of a record that wasn't written."""
+        """Write the remaining records, within `close_timeout`. Raises the error of a record that wasn't written."""
         try:
             finish(self.close)
         except KshareError as problem:
@@ -178,7 +178,7 @@ class Producer:
             raise
 
     def close(self) -> None:
-        """Write what is left, within `close_timeout`. Called at the end of `with`.
+        """Write the remaining records, within `close_timeout`. Called at the end of `with`.
 
         Any thread may call it, more than once: all calls return when the producer is closed.
         """

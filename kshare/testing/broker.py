@@ -286,7 +286,7 @@ class Broker:
         return self.call(lambda: list(metric_values(self.state)))
 
     def client_metrics(self) -> list[ClientPush]:
-        """What each client has pushed last: see `subscribe_client_metrics`."""
+        """The latest push of each client: see `subscribe_client_metrics`."""
         return self.call(lambda: list(self.state.client_metrics.pushes()))
 
     # --- brokers and faults

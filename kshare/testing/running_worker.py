@@ -99,9 +99,9 @@ class RunningWorker:
         return self._counts() if self._has_ended else self._call(self._counts)
 
     def advance(self, seconds: float) -> None:
-        """Set the clock forward by so many seconds, after the worker has done what it can do now.
+        """Set the clock forward by this many seconds, after the worker has done everything that it can do now.
 
-        Ten minutes take about two seconds of real time. What becomes due meanwhile happens in its order, within a
+        Ten minutes take about two seconds of real time. Events happen in the order in which they become due, within a
         second of its time. Async handlers see the time pass, for example in `anyio.sleep`; `time.time()` and plain
         functions don't.
         """
@@ -117,7 +117,7 @@ class RunningWorker:
             self._settle(_STABLE_ROUNDS)
 
     def wait_until(self, condition: Callable[[], object], timeout: float = 10.0) -> None:
-        """Wait until the condition is true, for so many seconds of real time at most."""
+        """Wait until the condition is true, for at most this many seconds of real time."""
         deadline = time.monotonic() + timeout
         while not condition():
             self._require_running()

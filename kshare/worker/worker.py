@@ -117,8 +117,8 @@ class Worker(Handlers):
         on_running: Callable[[], None] | None = None,
     ) -> None:
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
-        handlers are cancelled, and their records released. If a handler goes on all the same, a signal that comes five
-        seconds later ends the process.
+        handlers are cancelled, and their records released. If a handler continues all the same, a signal that comes
+        five seconds later ends the process.
 
         `threads`: for Pythons without a GIL, how many threads run it, each with an event loop and members of its own.
         Hooks are called in each of them. `on_running` is called when all handlers of the first one are running.
@@ -237,7 +237,7 @@ class Worker(Handlers):
         return routes
 
     async def test(self, record: Sample, handler: str | None = None) -> Trial:
-        """Run a handler for a record, or for a record with this value, without brokers: what becomes of the record?
+        """Run a handler for a record, or for a record with this value, without brokers, and return the outcome.
 
         The handler is the one with this name, or that of the record's topic. Its middleware, decoding, options and
         policies apply, as in a running worker. Startup hooks don't run. Without an event loop: `anyio.run(worker.test,
@@ -255,7 +255,7 @@ class Worker(Handlers):
         return await try_handler(route_for(self.routes(), samples[0], handler, is_batch=True), samples)
 
     def stop(self) -> None:
-        """Stop: acquire nothing more, finish what is in hand, end. When called again, or while the worker is still
+        """Stop: acquire nothing more, finish the acquired records, end. When called again, or while the worker is still
         starting, cancel everything at once.
 
         Call it in the thread of the event loop.
@@ -276,7 +276,7 @@ class Worker(Handlers):
     def pause(self, name: str, seconds: float) -> None:
         """Let the handlers of a topic, or the handler with this name, acquire and start nothing for some time.
 
-        What is running goes on. If it is paused already, the later end counts; 0 seconds end the pause. Call it in the
+        Running calls continue. If it is already paused, the later end counts; 0 seconds end the pause. Call it in the
         thread of the event loop; if there are several (`threads`), in any of them, for all.
         """
         require_number("seconds", seconds, 0, LONGEST_LEASE_S)

@@ -223,7 +223,7 @@ def test_a_dead_letter_topic_without_the_prefix_that_is_set_already(
 @pytest.mark.lengthy
 @pytest.mark.kshare_broker(settings={"errors.deadletterqueue.auto.create.topics.enable": "true"})
 def test_brokers_may_create_a_dead_letter_topic(console: RunningConsole) -> None:
-    check_dead_letter_topic(console, "dlq.none", "which will be created with the first one")
+    check_dead_letter_topic(console, "dlq.none", "which will be created with the first dead letter")
 
 
 def check_dead_letter_topic(console: RunningConsole, topic: str, said: str) -> None:

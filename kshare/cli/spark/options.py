@@ -12,9 +12,9 @@ from kshare.cli.terminal.command_group import command_group
 
 spark = command_group('Tools for Spark queries with format("kshare").')
 journal = command_group(
-    "Show the journals of queries with settle=journal, and write back what is staged in them."
+    "Show the journals of queries with settle=journal, and write back their staged records."
 )
-spark.add_typer(journal, name="journal", short_help="Show journals, and write back what is staged in them.")
+spark.add_typer(journal, name="journal", short_help="Show journals, and write back their staged records.")
 
 Folder: TypeAlias = Annotated[
     Path | None,

@@ -124,7 +124,7 @@ async def write_back(
     if found.is_running:
         raise JournalError(
             f"the query with the journal in {store.place} is running (member {found.contents.member} of group "
-            f"{found.contents.group}), and will process what is staged: stop it first"
+            f"{found.contents.group}), and will process the staged records: stop it first"
         )
     of = found.contents
     journal = None

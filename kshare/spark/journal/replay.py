@@ -59,8 +59,8 @@ def replay(found: Iterable[tuple[int, bytes | None]], place: str) -> JournalCont
     advice = (
         "it isn't a journal"
         if contents is None
-        else f"`{return_command(place)}` writes to their topics again what is staged before that. Then start the query "
-        f"with {NEW_CHECKPOINT}"
+        else f"`{return_command(place)}` writes the records that are staged before that to their topics again. Then "
+        f"start the query with {NEW_CHECKPOINT}"
     )
     raise JournalDamaged(f"the journal in {place} is damaged at {damage}: {advice}")
 

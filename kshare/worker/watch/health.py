@@ -14,11 +14,11 @@ UNREACHABLE_AFTER_S = 30.0
 
 class WorkerState(StrEnum):
     STOPPED = "stopped"
-    """It doesn't run: not yet, or not any more."""
+    """It doesn't run: not yet, or no longer."""
     STARTING = "starting"
     RUNNING = "running"
     DRAINING = "draining"
-    """It acquires nothing more, and finishes what is in hand."""
+    """It acquires nothing more, and finishes the acquired records."""
 
 
 class HandlerState(StrEnum):

@@ -52,7 +52,7 @@ class RecordProcessed:
 
 
 class WorkerObserver:
-    """Does nothing. Subclasses override what they want to know; `Worker.observe` adds them to a worker."""
+    """Does nothing. Subclasses override the methods that they need; `Worker.observe` adds them to a worker."""
 
     def on_serve(self, health: Callable[[], WorkerHealth]) -> Callable[[], None] | None:
         """The worker starts. May return a function to be called when it has ended."""
