@@ -86,10 +86,10 @@ def module_name(name: str) -> str:
 
 def emit_message(message: Message) -> str:
     for struct in [message.body, *message.structs]:
-        for one in struct.reachable:
-            if one.attribute in RESERVED:
+        for field in struct.reachable:
+            if field.attribute in RESERVED:
                 raise SchemaError(
-                    f"{message.file}: {struct.name}.{one.name}: the generated code uses this name itself"
+                    f"{message.file}: {struct.name}.{field.name}: the generated code uses this name itself"
                 )
     codes = [StructCode(struct, message) for struct in [*message.structs, message.body]]
     hot = message.name in codec_hot.NAMES
@@ -147,10 +147,10 @@ def _emit_class(code: StructCode, message: Message, is_hot: bool) -> str:
     lines += [f'    """{_fill(struct.about, 4)}"""', ""]
     if is_body:
         lines += _constants(message)
-    for one in struct.reachable:
-        lines += [f"    {one.attribute}: {python_type(one)} = {_default(one, struct)}"]
-        if one.about:
-            lines += [f'    """{_fill(one.about, 4)}"""']
+    for field in struct.reachable:
+        lines += [f"    {field.attribute}: {python_type(field)} = {_default(field, struct)}"]
+        if field.about:
+            lines += [f'    """{_fill(field.about, 4)}"""']
     lines += ['    unknown_tags: bytes = b""']
     lines += [
         '    """Tagged fields that the schema doesn\'t know, as received. They are written again on encoding."""',
@@ -180,59 +180,59 @@ def _constants(message: Message) -> list[str]:
     return [*lines, ""]
 
 
-def python_type(one: Field) -> str:
-    name = one.type.name
-    base = name if one.type.struct else _PYTHON_TYPES.get(name, "int")
+def python_type(field: Field) -> str:
+    name = field.type.name
+    base = name if field.type.struct else _PYTHON_TYPES.get(name, "int")
     if name == "records":
         base = "Buffer"
-    if one.type.is_array:
+    if field.type.is_array:
         base = "bytes" if name == "int8" else f"list[{base}]"
-    return f"{base} | None" if one.nullable else base
+    return f"{base} | None" if field.nullable else base
 
 
-def _default(one: Field, struct: Struct) -> str:
-    if (struct.name, one.name) in SECRETS:
-        default = "None" if one.default is None else literal(one)
+def _default(field: Field, struct: Struct) -> str:
+    if (struct.name, field.name) in SECRETS:
+        default = "None" if field.default is None else literal(field)
         return f"field(default={default}, repr=False)"
-    if one.default is None and one.nullable:
+    if field.default is None and field.nullable:
         return "None"
-    if str(one.type) == "[]int8":
+    if str(field.type) == "[]int8":
         return 'b""'
-    if one.type.is_array:
+    if field.type.is_array:
         return "field(default_factory=list)"
-    if one.type.struct:
-        return f"field(default_factory={one.type.name})"
-    return literal(one)
+    if field.type.struct:
+        return f"field(default_factory={field.type.name})"
+    return literal(field)
 
 
-def literal(one: Field) -> str:
+def literal(field: Field) -> str:
     """The default of a primitive, as Python source."""
-    if one.type.name == "uuid":
+    if field.type.name == "uuid":
         return "bytes(16)"
-    return f'"{one.default}"' if isinstance(one.default, str) else repr(one.default)
+    return f'"{field.default}"' if isinstance(field.default, str) else repr(field.default)
 
 
 def _table(struct: Struct) -> list[str]:
     """The table of fields that `kshare.protocol.spec` interprets for JSON and error messages."""
     lines = ["    FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = ("]
-    for one in struct.reachable:
-        tag = (one.tag, one.tagged.first, one.tagged.last) if one.tag is not None else None
+    for field in struct.reachable:
+        tag = (field.tag, field.tagged.first, field.tagged.last) if field.tag is not None else None
         row = (
-            one.json_name,
-            one.attribute,
-            str(one.type),
-            (one.versions.first, one.versions.last),
-            (one.nullable.first, one.nullable.last) if one.nullable else None,
+            field.json_name,
+            field.attribute,
+            str(field.type),
+            (field.versions.first, field.versions.last),
+            (field.nullable.first, field.nullable.last) if field.nullable else None,
             tag,
-            one.ignorable,
-            bool(one.flexible),
+            field.ignorable,
+            bool(field.flexible),
         )
         lines += [f"        {row!r},".replace("'", '"')]
     return [*lines, "    )"]
 
 
 def _key(struct: Struct) -> list[str]:
-    keys = [one for one in struct.reachable if one.is_map_key]
+    keys = [field for field in struct.reachable if field.is_map_key]
     if not keys:
         return []
     one_key = len(keys) == 1

@@ -1,6 +1,6 @@
 """Generates straight-line code for `encode_into` and `decode_from` of one struct.
 
-Consecutive fixed-width fields of the same versions are read and written by one `struct` call; versions are cheap
+Consecutive fixed-width fields of the same versions are read and written by field `struct` call; versions are cheap
 branches. `codec_rows` handles whole arrays of fixed-width structs.
 """
 
@@ -67,32 +67,33 @@ class StructCode:
     def is_row(self, struct: Struct) -> bool:
         return row_of(struct, self.message) is not None
 
-    def field_flexible(self, one: Field) -> Condition:
-        if one.tag is not None and one.tagged.covers(one.versions):
+    def field_flexible(self, field: Field) -> Condition:
+        if field.tag is not None and field.tagged.covers(field.versions):
             return Condition(True)
-        if one.flexible.covers(self.message.flexible & one.versions):
+        if field.flexible.covers(self.message.flexible & field.versions):
             return self.flexible if not self.flexible.text else Condition(True, "flexible")
         return Condition(False)
 
     def _runs(self) -> list[tuple[Versions, list[Field]]]:
         """Untagged fields in order. Consecutive ones that one struct call can handle are grouped."""
-        regular = [one for one in self.struct.reachable if self.untagged(one)]
+        regular = [field for field in self.struct.reachable if self.untagged(field)]
         runs: list[tuple[Versions, list[Field]]] = []
         keys = groupby(
-            regular, key=lambda one: (self.untagged(one), one.type.is_fixed and one.type.name != "uuid")
+            regular,
+            key=lambda field: (self.untagged(field), field.type.is_fixed and field.type.name != "uuid"),
         )
         for (versions, fixed), fields in keys:
             group = list(fields)
-            runs += [(versions, group)] if fixed else [(versions, [one]) for one in group]
+            runs += [(versions, group)] if fixed else [(versions, [field]) for field in group]
         return runs
 
-    def untagged(self, one: Field) -> Versions:
+    def untagged(self, field: Field) -> Versions:
         """The versions in which a field isn't tagged."""
-        if one.tag is None:
-            return one.versions
-        if one.tagged.covers(one.versions):
+        if field.tag is None:
+            return field.versions
+        if field.tagged.covers(field.versions):
             return Versions(1, 0)
-        return Versions(one.versions.first, one.tagged.first - 1)
+        return Versions(field.versions.first, field.tagged.first - 1)
 
     # --- encoding
 
@@ -103,9 +104,9 @@ class StructCode:
             body += [f"flexible = {self.flexible}"]
         for versions, fields in self._runs():
             body += self._guarded(versions, fields, self._write_run(fields))
-        for one in self.struct.tagged:
-            if one.tagged.covers(one.versions):
-                body += self._guarded(one.versions, [one], [])
+        for field in self.struct.tagged:
+            if field.tagged.covers(field.versions):
+                body += self._guarded(field.versions, [field], [])
         body += self._write_tags()
         return lines + [f"        {line}" for line in body]
 
@@ -124,60 +125,62 @@ class StructCode:
         lines = [f"if {cond}:", *_indent(write)]
         return [*lines, f"elif {tests}:", *_indent(refusal)] if tests else lines
 
-    def _differs(self, one: Field) -> str:
-        value = f"self.{one.attribute}"
-        if one.default is None and not (one.type.struct and not one.nullable and not one.type.is_array):
+    def _differs(self, field: Field) -> str:
+        value = f"self.{field.attribute}"
+        if field.default is None and not (
+            field.type.struct and not field.nullable and not field.type.is_array
+        ):
             return f"{value} is not None"
-        if one.type.struct and not one.type.is_array:
-            return f"{value} != {one.type.name}()"
-        if one.type.name == "uuid" and not one.type.is_array:
+        if field.type.struct and not field.type.is_array:
+            return f"{value} != {field.type.name}()"
+        if field.type.name == "uuid" and not field.type.is_array:
             return f"{value} != bytes(16)"
-        if one.type.is_array and one.nullable:
+        if field.type.is_array and field.nullable:
             return f"{value} is None or {value}"
-        if one.nullable and one.default in ("", b""):
-            return f"{value} != {one.default!r}"
-        if one.default in (False, 0, "", b"", []) or one.type.is_array:
+        if field.nullable and field.default in ("", b""):
+            return f"{value} != {field.default!r}"
+        if field.default in (False, 0, "", b"", []) or field.type.is_array:
             return value
-        if one.default is True:
+        if field.default is True:
             return f"not {value}"
-        return f"{value} != {one.default!r}"
+        return f"{value} != {field.default!r}"
 
     def _write_run(self, fields: list[Field]) -> list[str]:
-        one = fields[0]
-        if not one.type.is_fixed:
-            return self._write_nullable(one, "out")
-        if one.type.name == "uuid":
-            return [f"{self.use('write_uuid')}(out, self.{one.attribute})"]
+        field = fields[0]
+        if not field.type.is_fixed:
+            return self._write_nullable(field, "out")
+        if field.type.name == "uuid":
+            return [f"{self.use('write_uuid')}(out, self.{field.attribute})"]
         values = ", ".join(_packable(field, f"self.{field.attribute}") for field in fields)
         return [f"out += {self.packer(fields)}.pack({values})"]
 
-    def _write_nullable(self, one: Field, out: str) -> list[str]:
+    def _write_nullable(self, field: Field, out: str) -> list[str]:
         """Code for a field of variable length. If only some versions allow null, it raises an error in the others."""
-        value = f"self.{one.attribute}"
-        nullable = condition(one.nullable, one.versions & self.struct.versions)
+        value = f"self.{field.attribute}"
+        nullable = condition(field.nullable, field.versions & self.struct.versions)
         needs_check = nullable.text is not None
         lines = []
         if needs_check:
             lines += [f"if {value} is None and {_negated(str(nullable)) if nullable.text else 'True'}:"]
             lines += _indent([f'raise {self.use("UnencodableError")}("the version allows no null")'])
             lines[0] = lines[0].replace(" and True", "")
-        return [*lines, self._write_value(one, value, out, bool(one.nullable))]
+        return [*lines, self._write_value(field, value, out, bool(field.nullable))]
 
-    def _write_value(self, one: Field, value: str, out: str, nullable: bool) -> str:
-        flexible = self.field_flexible(one)
-        kind = one.type
+    def _write_value(self, field: Field, value: str, out: str, nullable: bool) -> str:
+        flexible = self.field_flexible(field)
+        kind = field.type
         if kind.is_array:
-            return self._write_array(one, value, out, flexible)
+            return self._write_array(field, value, out, flexible)
         if kind.struct:
             if nullable:
                 return f"{self.use('write_nullable_struct')}({out}, {value}, version)"
             return f"{value}.encode_into({out}, version)"
         return f"{self._choose('write', kind.name, nullable, flexible)}({out}, {value})"
 
-    def _write_array(self, one: Field, value: str, out: str, flexible: Condition) -> str:
-        kind = one.type
+    def _write_array(self, field: Field, value: str, out: str, flexible: Condition) -> str:
+        kind = field.type
         if kind.struct:
-            if self.is_row(kind.struct) and not one.nullable:
+            if self.is_row(kind.struct) and not field.nullable:
                 return f"{kind.name}.encode_rows({out}, {value}, {flexible}, version)"
             return f"{self.use('write_structs')}({out}, {value}, {flexible}, version)"
         if kind.name == "int8":
@@ -212,10 +215,10 @@ class StructCode:
         known = self.struct.tagged
         if known:
             lines += ["known: dict[int, bytearray | None] = {}"]
-        for one in known:
-            cond = condition(one.tagged, self.message.flexible & self.struct.versions)
-            write = [f"known[{one.tag}] = None", f"if {self._differs(one)}:"]
-            write += _indent([f"known[{one.tag}] = part = bytearray()", *self._write_tagged(one)])
+        for field in known:
+            cond = condition(field.tagged, self.message.flexible & self.struct.versions)
+            write = [f"known[{field.tag}] = None", f"if {self._differs(field)}:"]
+            write += _indent([f"known[{field.tag}] = part = bytearray()", *self._write_tagged(field)])
             lines += [f"if {cond}:", *_indent(write)] if cond.text else write
         tags = "self.unknown_tags"
         if known:
@@ -226,12 +229,12 @@ class StructCode:
         refusal = f'raise {self.use("UnencodableError")}("the version has no tagged fields")'
         return ["if flexible:", *_indent(lines), "elif self.unknown_tags:", *_indent([refusal])]
 
-    def _write_tagged(self, one: Field) -> list[str]:
-        if not one.type.is_fixed:
-            return self._write_nullable(one, "part")
-        if one.type.name == "uuid":
-            return [f"{self.use('write_uuid')}(part, self.{one.attribute})"]
-        return [f"part += {self.packer([one])}.pack({_packable(one, f'self.{one.attribute}')})"]
+    def _write_tagged(self, field: Field) -> list[str]:
+        if not field.type.is_fixed:
+            return self._write_nullable(field, "part")
+        if field.type.name == "uuid":
+            return [f"{self.use('write_uuid')}(part, self.{field.attribute})"]
+        return [f"part += {self.packer([field])}.pack({_packable(field, f'self.{field.attribute}')})"]
 
     # --- decoding
 
@@ -241,15 +244,15 @@ class StructCode:
         body: list[str] = []
         if self.flexible.text:
             body += [f"flexible = {self.flexible}"]
-        for one in self.struct.reachable:
-            if not self.untagged(one).covers(self.struct.versions) or not self.untagged(one):
-                body += [self._initial(one)]
+        for field in self.struct.reachable:
+            if not self.untagged(field).covers(self.struct.versions) or not self.untagged(field):
+                body += [self._initial(field)]
         for versions, fields in self._runs():
             cond = condition(versions, self.struct.versions)
             read = self._read_run(fields)
             body += [f"if {cond}:", *_indent(read)] if cond.text else read
         body += self._read_tags()
-        names = [one.attribute for one in self.struct.reachable]
+        names = [field.attribute for field in self.struct.reachable]
         made = f"cls({', '.join([*names, 'unknown_tags'])})"
         if len(made) < 80:
             body += [f"return {made}, pos"]
@@ -257,17 +260,17 @@ class StructCode:
             body += ["return cls(", *(f"    {name}," for name in [*names, "unknown_tags"]), "), pos"]
         return lines + [f"        {line}" for line in body]
 
-    def _initial(self, one: Field) -> str:
+    def _initial(self, field: Field) -> str:
         from tools.kgen.codec import python_type
 
-        return f"{one.attribute}: {python_type(one)} = {initial_value(one)}"
+        return f"{field.attribute}: {python_type(field)} = {initial_value(field)}"
 
     def _read_run(self, fields: list[Field]) -> list[str]:
-        one = fields[0]
-        if not one.type.is_fixed:
-            return self.read_variable(one, "buf", "pos")
-        if one.type.name == "uuid":
-            return [f"{one.attribute}, pos = {self.use('read_uuid')}(buf, pos)"]
+        field = fields[0]
+        if not field.type.is_fixed:
+            return self.read_variable(field, "buf", "pos")
+        if field.type.name == "uuid":
+            return [f"{field.attribute}, pos = {self.use('read_uuid')}(buf, pos)"]
         return [
             *self._read_fixed(fields, "buf", "pos"),
             f"pos += {sum(FIXED_SIZES[f.type.name] for f in fields)}",
@@ -280,18 +283,18 @@ class StructCode:
         lines = [f"{target} = {self.packer(fields)}.unpack_from({buf}, {pos})"]
         return lines + [
             f"{name} = {name} != 0"
-            for one, name in zip(fields, targets, strict=True)
-            if one.type.name == "bool"
+            for field, name in zip(fields, targets, strict=True)
+            if field.type.name == "bool"
         ]
 
-    def read_variable(self, one: Field, buf: str, pos: str, owner: str = "") -> list[str]:
+    def read_variable(self, field: Field, buf: str, pos: str, owner: str = "") -> list[str]:
         """Null is an error in versions that don't allow it. `owner` is "item." to set fields of an existing object."""
-        flexible = self.field_flexible(one)
-        kind, name = one.type, owner + one.attribute
-        nullable = condition(one.nullable, one.versions & self.struct.versions)
+        flexible = self.field_flexible(field)
+        kind, name = field.type, owner + field.attribute
+        nullable = condition(field.nullable, field.versions & self.struct.versions)
         strict = not nullable.always
         if kind.is_array:
-            lines = [f"{name}, pos = {self._read_array(one, flexible, buf, pos)}"]
+            lines = [f"{name}, pos = {self._read_array(field, flexible, buf, pos)}"]
         elif kind.struct:
             reader = f"{kind.name}.decode_from"
             if strict:
@@ -308,12 +311,12 @@ class StructCode:
             f'    raise {self.use("MalformedError")}("null, where the version allows none")',
         ]
 
-    def _read_array(self, one: Field, flexible: Condition, buf: str, pos: str) -> str:
-        kind = one.type
-        read = "read_nullable_" if one.nullable else "read_"
+    def _read_array(self, field: Field, flexible: Condition, buf: str, pos: str) -> str:
+        kind = field.type
+        read = "read_nullable_" if field.nullable else "read_"
         start = f"({buf}, {pos}, {flexible}"
         if kind.struct:
-            if self.is_row(kind.struct) and not one.nullable:
+            if self.is_row(kind.struct) and not field.nullable:
                 return f"{kind.name}.decode_rows{start}, version)"
             smallest = smallest_size(kind.struct, self.message)
             return f"{self.use(read + 'structs')}{start}, {smallest}, {kind.name}.decode_from, version)"
@@ -341,43 +344,43 @@ class StructCode:
     def read_known_tags(self, owner: str = "") -> list[str]:
         """Code that removes the known tags from `tags` and reads them."""
         lines: list[str] = []
-        for one in self.struct.tagged:
-            cond = condition(one.tagged, self.message.flexible & self.struct.versions)
-            test = f"{one.tag} in tags" + (f" and {cond}" if cond.text else "")
-            lines += [f"if {test}:", *_indent(self._read_tagged(one, owner))]
+        for field in self.struct.tagged:
+            cond = condition(field.tagged, self.message.flexible & self.struct.versions)
+            test = f"{field.tag} in tags" + (f" and {cond}" if cond.text else "")
+            lines += [f"if {test}:", *_indent(self._read_tagged(field, owner))]
         return lines
 
-    def _read_tagged(self, one: Field, owner: str) -> list[str]:
-        lines = [f"part = tags.pop({one.tag})"]
-        if str(one.type) == "uuid":
-            lines += [f"{owner}{one.attribute}, end = {self.use('read_uuid')}(part, 0)"]
-        elif one.type.is_fixed:
-            lines += [*self._read_fixed([one], "part", "0", owner), f"end = {FIXED_SIZES[one.type.name]}"]
+    def _read_tagged(self, field: Field, owner: str) -> list[str]:
+        lines = [f"part = tags.pop({field.tag})"]
+        if str(field.type) == "uuid":
+            lines += [f"{owner}{field.attribute}, end = {self.use('read_uuid')}(part, 0)"]
+        elif field.type.is_fixed:
+            lines += [*self._read_fixed([field], "part", "0", owner), f"end = {FIXED_SIZES[field.type.name]}"]
         else:
-            read = self.read_variable(one, "part", "0", owner)
+            read = self.read_variable(field, "part", "0", owner)
             lines += [line.replace(", pos = ", ", end = ", 1) for line in read]
         return [*lines, f"{self.use('check_tag_end')}(part, end)"]
 
 
-def initial_value(one: Field) -> str:
+def initial_value(field: Field) -> str:
     """A field's value before it is read, as Python source: its default, which must not be a shared object."""
     from tools.kgen.codec import literal
 
-    if one.default is None and one.nullable:
+    if field.default is None and field.nullable:
         return "None"
-    if one.type.is_array:
-        return 'b""' if one.type.name == "int8" else "[]"
-    return f"{one.type.name}()" if one.type.struct else literal(one)
+    if field.type.is_array:
+        return 'b""' if field.type.name == "int8" else "[]"
+    return f"{field.type.name}()" if field.type.struct else literal(field)
 
 
 def _elements(message: Message) -> set[Struct]:
     """Structs that are elements of an array."""
-    fields = [one for struct in [message.body, *message.structs] for one in struct.reachable]
+    fields = [field for struct in [message.body, *message.structs] for field in struct.reachable]
     return {field.type.struct for field in fields if field.type.struct and field.type.is_array}
 
 
-def _packable(one: Field, value: str) -> str:
-    return f"1 if {value} else 0" if one.type.name == "bool" else value
+def _packable(field: Field, value: str) -> str:
+    return f"1 if {value} else 0" if field.type.name == "bool" else value
 
 
 def _negated(cond: str) -> str:
@@ -402,15 +405,15 @@ def smallest_size(struct: Struct, message: Message) -> int:
 def _size_in(struct: Struct, message: Message, version: int) -> int:
     flexible = version in message.flexible
     size = 1 if flexible else 0
-    for one in struct.reachable:
-        if version not in one.versions or version in one.tagged:
+    for field in struct.reachable:
+        if version not in field.versions or version in field.tagged:
             continue
-        if one.type.is_fixed:
-            size += FIXED_SIZES[one.type.name]
-        elif one.type.struct and not one.type.is_array:
-            size += 1 if version in one.nullable else _size_in(one.type.struct, message, version)
-        elif flexible and version in one.flexible:
+        if field.type.is_fixed:
+            size += FIXED_SIZES[field.type.name]
+        elif field.type.struct and not field.type.is_array:
+            size += 1 if version in field.nullable else _size_in(field.type.struct, message, version)
+        elif flexible and version in field.flexible:
             size += 1
         else:
-            size += 2 if one.type.name == "string" and not one.type.is_array else 4
+            size += 2 if field.type.name == "string" and not field.type.is_array else 4
     return size

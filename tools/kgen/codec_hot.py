@@ -40,15 +40,20 @@ def filler(code: StructCode) -> list[str]:
             f"{code.message.file}: {struct.name}: the message is compiled, so it must be flexible in all its versions"
         )
     lines: list[str] = []
-    for one in struct.reachable:
-        cond = condition(code.untagged(one), struct.versions)
-        initial = f"item.{one.attribute} = {initial_value(one)}"
+    for field in struct.reachable:
+        cond = condition(code.untagged(field), struct.versions)
+        initial = f"item.{field.attribute} = {initial_value(field)}"
         if not cond.always:
             lines += [initial]
         elif cond.text:
-            lines += [f"if {cond}:", *(f"    {line}" for line in _read(one, code)), "else:", f"    {initial}"]
+            lines += [
+                f"if {cond}:",
+                *(f"    {line}" for line in _read(field, code)),
+                "else:",
+                f"    {initial}",
+            ]
         else:
-            lines += _read(one, code)
+            lines += _read(field, code)
     lines += ["if view[pos] == 0:", '    item.unknown_tags = b""', "    return pos + 1"]
     if struct.tagged:
         lines += [f"tags, pos = {code.use('split_tags')}(buf, pos)", *code.read_known_tags("item.")]
@@ -64,44 +69,44 @@ def filler(code: StructCode) -> list[str]:
     ]
 
 
-def _read(one: Field, code: StructCode) -> list[str]:
-    kind, target = one.type, f"item.{one.attribute}"
-    is_compact = code.field_flexible(one).always
+def _read(field: Field, code: StructCode) -> list[str]:
+    kind, target = field.type, f"item.{field.attribute}"
+    is_compact = code.field_flexible(field).always
     if kind.is_fixed and kind.name != "uuid":
         value = f"bigendian.{'int8' if kind.name == 'bool' else kind.name}(view, pos)"
         value += " != 0" if kind.name == "bool" else ""
         return [f"{target} = {value}", f"pos += {FIXED_SIZES[kind.name]}"]
-    if kind.struct and not kind.is_array and not one.nullable:
+    if kind.struct and not kind.is_array and not field.nullable:
         made = f"{target} = {kind.name}.__new__({kind.name})"
         return [made, f"pos = {filler_name(kind.struct)}({target}, view, buf, pos, version)"]
-    if kind.struct and kind.is_array and is_compact and not one.nullable:
-        return (_read_rows if code.is_row(kind.struct) else _read_structs)(one, kind.struct, code)
+    if kind.struct and kind.is_array and is_compact and not field.nullable:
+        return (_read_rows if code.is_row(kind.struct) else _read_structs)(field, kind.struct, code)
     if kind.name == "uuid" and not kind.is_array:
         return [f"{target}, pos = {code.use('read_uuid')}(buf, pos)"]
-    lines = code.read_variable(one, "buf", "pos", "item.")
+    lines = code.read_variable(field, "buf", "pos", "item.")
     if len(lines) == 1 and is_compact and not kind.is_array:
-        if kind.name == "records" and not one.nullable:
+        if kind.name == "records" and not field.nullable:
             # A partition that is in the response only because of its acknowledgements has no records.
             empty = f"{target} = {code.use('NO_RECORDS')}"
             return ["if view[pos] == 1:", f"    {empty}", "    pos += 1", "else:", f"    {lines[0]}"]
-        if kind.name == "string" and one.nullable:
+        if kind.name == "string" and field.nullable:
             return ["if view[pos] == 0:", f"    {target} = None", "    pos += 1", "else:", f"    {lines[0]}"]
     return lines
 
 
-def _read_structs(one: Field, struct: Struct, code: StructCode) -> list[str]:
+def _read_structs(field: Field, struct: Struct, code: StructCode) -> list[str]:
     smallest = smallest_size(struct, code.message)
     return [
         f"count, pos = {code.use('read_count')}(buf, pos, True, {smallest})",
-        f"item.{one.attribute} = []",
+        f"item.{field.attribute} = []",
         "for _ in range(count):",
         f"    element = {struct.name}.__new__({struct.name})",
         f"    pos = {filler_name(struct)}(element, view, buf, pos, version)",
-        f"    item.{one.attribute}.append(element)",
+        f"    item.{field.attribute}.append(element)",
     ]
 
 
-def _read_rows(one: Field, struct: Struct, code: StructCode) -> list[str]:
+def _read_rows(field: Field, struct: Struct, code: StructCode) -> list[str]:
     """A short array has a count of one byte. If all its elements have the usual form, C reads it alone."""
     row = row_of(struct, code.message)
     assert row
@@ -111,10 +116,10 @@ def _read_rows(one: Field, struct: Struct, code: StructCode) -> list[str]:
         f"is_short = COMPILED and 0 <= count < 127 and count * {row.size} < len(view) - pos",
         f"rows = {found} if is_short else None",
         "if rows is not None and len(rows) == count:",
-        f"    item.{one.attribute} = rows",
+        f"    item.{field.attribute} = rows",
         f"    pos += 1 + count * {row.size}",
         "else:",
-        f"    item.{one.attribute}, pos = {struct.name}.decode_rows(buf, pos, True, version)",
+        f"    item.{field.attribute}, pos = {struct.name}.decode_rows(buf, pos, True, version)",
     ]
 
 
@@ -195,11 +200,11 @@ _C_TYPES = {
 }
 
 
-def _c_type(one: Field) -> str:
+def _c_type(field: Field) -> str:
     """The C type. Numbers and bytes are typed; rows have no other fields, so the garbage collector can ignore them."""
-    if str(one.type) == "[]int8" and not one.nullable:
+    if str(field.type) == "[]int8" and not field.nullable:
         return "bytes"
-    return _C_TYPES.get(one.type.name, "object") if one.type.is_fixed else "object"
+    return _C_TYPES.get(field.type.name, "object") if field.type.is_fixed else "object"
 
 
 def declarations(structs: list[Struct], rows: list[Row]) -> str:
@@ -207,11 +212,11 @@ def declarations(structs: list[Struct], rows: list[Row]) -> str:
     lines = ["cimport cython", "cimport kshare.fast.bigendian as bigendian", ""]
     for struct in structs:
         lines += ["", f"cdef class {struct.name}:"]
-        for one in struct.reachable:
-            lines += [f"    cdef public {_c_type(one)} {one.attribute}"]
+        for field in struct.reachable:
+            lines += [f"    cdef public {_c_type(field)} {field.attribute}"]
         lines += ["    cdef public bytes unknown_tags", ""]
     for struct in structs:
-        arrays = [one for one in struct.reachable if one.tag is None and one.type.is_array]
+        arrays = [field for field in struct.reachable if field.tag is None and field.type.is_array]
         elements = {array.type.name for array in arrays if array.type.struct}
         element = elements.pop() if len(elements) == 1 else "object"
         lines += ["", f"@cython.locals(count=Py_ssize_t, element={element})"]

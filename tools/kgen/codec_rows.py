@@ -78,8 +78,8 @@ def row_of(struct: Struct, message: Message) -> Row | None:
     return Row(struct, fields, tail, bool(flexible) and flexible.covers(struct.versions)) if is_row else None
 
 
-def _is_number(one: Field) -> bool:
-    return one.type.is_fixed and one.type.name not in ("uuid", "bool") and one.tag is None
+def _is_number(field: Field) -> bool:
+    return field.type.is_fixed and field.type.name not in ("uuid", "bool") and field.tag is None
 
 
 def methods(row: Row, smallest: int, is_hot: bool) -> list[str]:

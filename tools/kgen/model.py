@@ -277,11 +277,11 @@ class _Reader:
             self.fail(path, "must be a list of fields")
         fields = [self.field(node, within, f"{path}[{i}]") for i, node in enumerate(nodes)]
         names: set[str] = set()
-        for i, one in enumerate(fields):
-            if one.attribute in names:
-                self.fail(f"{path}[{i}].name", f"{one.name} is defined twice")
-            names.add(one.attribute)
-        tags = sorted(one.tag for one in fields if one.tag is not None)
+        for i, member in enumerate(fields):
+            if member.attribute in names:
+                self.fail(f"{path}[{i}].name", f"{member.name} is defined twice")
+            names.add(member.attribute)
+        tags = sorted(member.tag for member in fields if member.tag is not None)
         if tags != list(range(len(tags))):
             self.fail(path, f"tags must count up from 0 without a gap, not {tags}")
         return fields
@@ -415,8 +415,8 @@ class _Reader:
 
 def walk(struct: Struct) -> Iterator[tuple[str, Field]]:
     """Yield all fields in a struct, including nested ones, with their paths."""
-    for one in struct.fields:
-        yield one.name, one
-        if one.type.struct:
-            for path, inner in walk(one.type.struct):
-                yield f"{one.name}.{path}", inner
+    for member in struct.fields:
+        yield member.name, member
+        if member.type.struct:
+            for path, inner in walk(member.type.struct):
+                yield f"{member.name}.{path}", inner
