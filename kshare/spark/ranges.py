@@ -52,23 +52,26 @@ class RecordRange:
     def __len__(self) -> int:
         return self.last - self.first + 1
 
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its partition, and where it begins there: to sort ranges as tokens have them."""
+        return self.topic_id, self.partition, self.first
+
 
 def by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Yield the ranges of each partition, ascending."""
-    for _, partition_ranges in groupby(
-        sorted(ranges), key=lambda range_: (range_.topic_id, range_.partition)
-    ):
+    for _, partition_ranges in groupby(sorted(ranges), key=lambda range_: range_.place[:2]):
         yield list(partition_ranges)
 
 
 def merged_ranges(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:
     """Merge adjacent ranges with the same delivery count, since a token is written for every trigger."""
     found: list[RecordRange] = []
-    for range_ in sorted(ranges, key=lambda range_: (range_.topic_id, range_.partition, range_.first)):
+    for range_ in sorted(ranges, key=lambda range_: range_.place):
         before = found[-1] if found else None
         if (
             before is not None
-            and (before.topic_id, before.partition) == (range_.topic_id, range_.partition)
+            and before.place[:2] == range_.place[:2]
             and before.last + 1 == range_.first
             and before.delivery_count == range_.delivery_count
         ):
@@ -230,7 +233,7 @@ def _unpack_starts(packed: object) -> tuple[StartOffset, ...]:
 def pack_ranges(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
     """Topic id → partition → first, count, deliveries, first, count, deliveries…"""
     packed: dict[str, dict[str, list[int]]] = {}
-    for range_ in sorted(ranges, key=lambda range_: (range_.topic_id, range_.partition, range_.first)):
+    for range_ in sorted(ranges, key=lambda range_: range_.place):
         numbers = packed.setdefault(range_.topic_id, {}).setdefault(str(range_.partition), [])
         numbers += (range_.first, len(range_), range_.delivery_count)
     return packed

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools.kafka.compiler import compile_java
 from tools.kafka.jars import NEWEST_RELEASE, class_path
 from tools.kafka.java import SHORT_LIVED, find_java
+from tools.kafka.tool import compile_java
 
 _SOURCE = Path(__file__).resolve().parent.parent / "java" / "Judge.java"
 _DEADLINE_S = 120.0

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.kafka.compiler import compile_java
 from tools.kafka.jars import NEWEST_RELEASE, class_path
 from tools.kafka.java import SHORT_LIVED, find_java
+from tools.kafka.tool import compile_java
 
 _SOURCE = Path(__file__).parents[1] / "java" / "PlainClient.java"
 _DEADLINE_S = 120.0

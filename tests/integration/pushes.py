@@ -18,9 +18,9 @@ from kshare.protocol.otlp import OtlpMetric, ResourceMetrics, decode_metrics
 from kshare.testing import Broker
 from tests.integration.producing import produce_batches
 from tools.kafka.cluster import Cluster
-from tools.kafka.compiler import compile_java
 from tools.kafka.jars import NEWEST_RELEASE, class_path
 from tools.kafka.java import find_java
+from tools.kafka.tool import compile_java
 
 RECORDS, SIZE, BATCH = 1000, 100, 50
 STAY_S = 3

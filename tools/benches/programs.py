@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools import cache
-from tools.kafka.compiler import compile_java
 from tools.kafka.jars import TOOLS, class_path
 from tools.kafka.java import find_java
+from tools.kafka.tool import compile_java
 
 Command = list[str | Path]
 

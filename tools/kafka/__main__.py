@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tools.kafka.archive import archive_of, writing
 from tools.kafka.cluster import Cluster
 from tools.kafka.ivy import ResolutionError
 from tools.kafka.jars import COMPILER, RELEASES, TESTED_RELEASES, TOOLS, install, say_line
-from tools.kafka.java import NoJavaError
+from tools.kafka.java import NoJavaError, archive_of, writing
 from tools.kafka.listeners import SASL_MECHANISMS, USERS, Listener
 from tools.kafka.node import BrokerFailedError
 from tools.kafka.tool import run_tool

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.kafka import archive
 from tools.kafka.jars import class_path
-from tools.kafka.java import OPTIMISED, SHORT_LIVED, find_java, run_java
+from tools.kafka.java import OPTIMISED, SHORT_LIVED, find_java, loading, run_java, writing
 from tools.kafka.listeners import HOST, Listener
 from tools.kafka.process import Process
 
@@ -68,7 +67,7 @@ class Node:
         self._ports = ports
         self._memory_mb = memory_mb
         self._plugins = plugins
-        self._options = [*(OPTIMISED if is_optimised else SHORT_LIVED), *archive.loading(release)]
+        self._options = [*(OPTIMISED if is_optimised else SHORT_LIVED), *loading(release)]
         self._process: Process | None = None
 
     @property
@@ -133,7 +132,7 @@ class Node:
 
     def write_archive(self, path: Path) -> None:
         """Have its process write an archive of its classes when it is stopped. Call this before it is started."""
-        self._options = [*SHORT_LIVED, *archive.writing(path)]
+        self._options = [*SHORT_LIVED, *writing(path)]
 
     def start(self) -> None:
         """Start its process. `Cluster.wait_until_ready` waits until it is ready."""

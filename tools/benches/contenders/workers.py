@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import anyio
@@ -12,12 +13,9 @@ from tools.benches.contenders.program import Given, Meter, end_of_input, main
 # Each imports its client itself, since it is measured alone.
 
 
-def by_kshare(given: Given) -> None:
-    from kshare.worker import Worker
-
-    end_of_input()
-    meter, records, seen = Meter(), int(given["records"]), 0
-    worker = Worker(given["bootstrap"], group=given["group"], concurrency=int(given["concurrency"]))
+def counting(records: int, meter: Meter, end: Callable[[], object]) -> Callable[[bytes], Awaitable[None]]:
+    """A function that does nothing, but reports its figures at its last call."""
+    seen = 0
 
     async def nothing(value: bytes) -> None:
         nonlocal seen
@@ -26,7 +24,17 @@ def by_kshare(given: Given) -> None:
         seen += 1
         if seen == records:
             meter.report(records)
-            worker.stop()
+            end()
+
+    return nothing
+
+
+def by_kshare(given: Given) -> None:
+    from kshare.worker import Worker
+
+    end_of_input()
+    meter, records, seen = Meter(), int(given["records"]), 0
+    worker = Worker(given["bootstrap"], group=given["group"], concurrency=int(given["concurrency"]))
 
     async def sleep(value: float) -> None:
         nonlocal seen
@@ -37,7 +45,7 @@ def by_kshare(given: Given) -> None:
         if seen == records:
             worker.stop()
 
-    worker.handler(given["topic"])(sleep if given["way"] == "slow" else nothing)
+    worker.handler(given["topic"])(sleep if given["way"] == "slow" else counting(records, meter, worker.stop))
     worker.run()
     if given["way"] == "slow":
         meter.report(records)
@@ -77,25 +85,16 @@ async def by_faststream(given: Given) -> None:
     from faststream.kafka import KafkaBroker
 
     end_of_input()
-    meter, records, seen = Meter(), int(given["records"]), 0
     broker = KafkaBroker(given["bootstrap"], logger=None)
     app = FastStream(broker, logger=None)
 
-    @broker.subscriber(
+    subscribe = broker.subscriber(
         given["topic"],
         group_id=given["group"],
         auto_offset_reset="earliest",
         max_workers=int(given["concurrency"]),
     )
-    async def nothing(value: bytes) -> None:
-        nonlocal seen
-        if not seen:
-            meter.on_records()
-        seen += 1
-        if seen == records:
-            meter.report(records)
-            app.exit()
-
+    subscribe(counting(int(given["records"]), Meter(), app.exit))
     await app.run()
 
 
