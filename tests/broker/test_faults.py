@@ -47,7 +47,8 @@ def address(broker: Broker) -> tuple[str, int]:
 
 
 def produce(client: PlainClient) -> int:
-    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(1))])
+    now = batch(1, timestamp=int(time.time() * 1000))  # old records would be deleted at once, by retention.ms
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, now)])
     response = client.ask(ProduceRequest(acks=-1, topic_data=[data]), version=11)
     return response.responses[0].partition_responses[0].error_code
 
