@@ -83,7 +83,7 @@ def test_response_has_its_length_and_ends_the_connection() -> None:
     assert response.head.decode().splitlines() == [
         "HTTP/1.1 405 Method Not Allowed",
         "Content-Type: text/plain; charset=utf-8",
-        "Content-Length: 18",
+        "Content-Length: 22",
         "Cache-Control: no-store",
         "Connection: close",
         "Allow: GET",
