@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from kshare.client.record import lost_spans_of
 from kshare.errors import AcknowledgeError, InProgress, KshareError
 from kshare.options.checks import is_number
-from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
+from kshare.worker.functions.cancellation import forget_cancellation, is_task_cancelled, is_worker_cancelled
 from kshare.worker.functions.concurrently import for_each
 from kshare.worker.functions.user_functions import as_failure, is_failure, require_ended
 from kshare.worker.host import RunningHandler
@@ -345,13 +345,15 @@ class Processing:
             if is_failure(error):  # whatever it raises when it is cancelled, only the cancellation counts
                 await checkpoint()
             raise error
-        if isinstance(error, anyio.get_cancelled_exc_class()):
-            # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
+        is_cancellation = isinstance(error, anyio.get_cancelled_exc_class())
+        if is_cancellation and is_task_cancelled():
+            # Nobody has cancelled the slot, but its task: the handler itself, perhaps, or who ends the event loop.
             forget_cancellation()
             for delivery in self.deliveries_of(slot):
                 await until_moved(delivery)
             await for_each([(delivery,) for delivery in self.deliveries_of(slot)], self._cancelled)
-        elif is_failure(error):
+        elif is_cancellation or is_failure(error):
+            # Nobody has cancelled us: the handler has awaited what somebody else had cancelled.
             failure = as_failure(error)
             await for_each([(slot, delivery, failure) for delivery in self.deliveries_of(slot)], self.failed)
         else:

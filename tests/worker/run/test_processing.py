@@ -6,7 +6,7 @@ import asyncio
 import gc
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -40,18 +40,15 @@ async def awaits_a_cancelled_task() -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("cancels", [cancels_its_own_task, awaits_a_cancelled_task])
 @pytest.mark.parametrize("takes_delivery", [False, True])
-def test_made_up_cancellations_release_the_record_only(
-    cancels: Callable[[], Coroutine[Any, Any, None]], takes_delivery: bool
-) -> None:
+def test_a_handler_that_cancels_its_task_releases_its_record_only(takes_delivery: bool) -> None:
     worker = Worker(group="g", concurrency=2)
     got: list[str] = []
 
     async def ship(value: str) -> None:
         if value == "bad" and not got.count("bad"):
             got.append(value)
-            await cancels()
+            await cancels_its_own_task()
         got.append(value)
 
     async def ship_delivery(value: str, delivery: Delivery) -> None:
@@ -66,6 +63,61 @@ def test_made_up_cancellations_release_the_record_only(
         running.wait_until_settled()
         [counts] = running.counts.values()
         assert (counts.cancelled, counts.failed, counts.done) == (1, 0, 6)
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("calls", ["with value", "with delivery", "with batch"])
+def test_awaiting_what_somebody_else_has_cancelled_is_a_failure(calls: str) -> None:
+    """It was a cancellation of the handler once: five at once, and brokers archived the record."""
+    worker = Worker(group="g", retry=Retry(attempts=3, delay=1), dead_letters="dead")
+    attempts: list[bytes] = []
+
+    async def ship(value: bytes) -> None:
+        attempts.append(value)
+        await awaits_a_cancelled_task()
+
+    async def ship_delivery(value: bytes, delivery: Delivery) -> None:
+        await ship(value)
+
+    async def ship_batch(values: list[bytes]) -> None:
+        await ship(values[0])
+
+    if calls == "with batch":
+        worker.batch_handler("orders", batch_size=1, batch_wait=0.1)(ship_batch)
+    else:
+        worker.handler("orders")(ship_delivery if calls == "with delivery" else ship)
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad")
+        running.wait_until(lambda: len(attempts) == 1)
+        running.advance(5)
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+        assert len(running.records("dead")) == 1
+    assert (counts.cancelled, counts.failed) == (0, 3)
+
+
+@pytest.mark.lengthy
+def test_awaiting_in_a_dead_letter_function_what_somebody_else_has_cancelled() -> None:
+    worker = Worker(group="g", retry=Retry(attempts=1))
+    kept: list[bytes] = []
+    calls: list[bytes] = []
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        calls.append(delivery.value or b"")
+        if len(calls) == 1:
+            await awaits_a_cancelled_task()
+        kept.append(delivery.value or b"")
+
+    @worker.handler("orders", dead_letters=keep)
+    async def ship(value: bytes) -> None:
+        raise ValueError("bad")
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad")
+        running.wait_until(lambda: len(calls) == 1)
+        running.advance(5)
+        running.wait_until_settled()
+    assert kept == [b"bad"]
 
 
 @pytest.mark.lengthy
