@@ -10,13 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.client.record import ShareBatch
 from kshare.dead_letters.dead_letter import DeadLetter, read
 from kshare.dead_letters.duplicates import Duplicates
-from kshare.dead_letters.letter_run import Commit, LetterRun, RunOutcome, RunProgress
-from kshare.dead_letters.moving import LetterMover
+from kshare.dead_letters.letter_run import Commit, LetterRun, RunOutcome, RunProgress, Start
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome, ignore
 from kshare.dead_letters.read import open_letters
 from kshare.dead_letters.selection import Selection
@@ -86,7 +84,7 @@ async def drop(
 ) -> RunOutcome[DropProgress]:
     """However it ends, what was dropped is settled, and the others are released."""
     start = await prepare(router, topic, group, request.selection)
-    run = Drop(request, start.mover, start.ends, on_progress, on_outcome)
+    run = Drop(request, start, on_progress, on_outcome)
     return await settle(router, options, topic, group, start, run)
 
 
@@ -100,12 +98,11 @@ class Drop(LetterRun[DropProgress]):
     def __init__(
         self,
         request: DropRequest,
-        mover: LetterMover,
-        ends: Mapping[TopicPartition, int],
+        start: Start,
         on_progress: Callable[[DropProgress], None],
         on_outcome: OnOutcome,
     ) -> None:
-        super().__init__(DropProgress(), request.selection, mover, ends, on_progress, on_outcome)
+        super().__init__(DropProgress(), request.selection, start, on_progress, on_outcome)
         self._most = request.most
 
     @property

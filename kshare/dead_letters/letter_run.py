@@ -20,6 +20,7 @@ from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome
 from kshare.dead_letters.selection import Selection
 from kshare.dead_letters.writing import needed_bytes
 from kshare.errors import AcknowledgeError, KshareError
+from kshare.producer.writer import RecordWriter
 from kshare.wording import counted
 
 NOT_ALL_ARRIVED = (
@@ -72,21 +73,34 @@ class RunOutcome(Generic[ProgressT]):
     """The error that ended it early."""
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run finds at its start."""
+
+    ends: Mapping[TopicPartition, int]
+    """The end offsets: the run is over when all dead letters before them are dealt with."""
+    writer: RecordWriter
+    mover: LetterMover
+    given_up: int
+    """How many of the chosen dead letters the group no longer delivers."""
+    delivery_limit: int
+    """Of the group."""
+
+
 class LetterRun(ABC, Generic[ProgressT]):
     def __init__(
         self,
         progress: ProgressT,
         selection: Selection,
-        mover: LetterMover,
-        ends: Mapping[TopicPartition, int],
+        start: Start,
         on_progress: Callable[[ProgressT], None],
         on_outcome: OnOutcome,
     ) -> None:
-        """Dead letters from `ends` on arrived after the start, and may be redriven records that failed again."""
         self.progress = progress
         self._selection = selection
-        self.ends = ends
-        self._mover = mover
+        self.ends = start.ends
+        """Dead letters from there on arrived after the start, and may be redriven records that failed again."""
+        self._mover = start.mover
         self._on_progress = on_progress
         self._on_outcome = on_outcome
         self._held: set[tuple[int, int]] = set()

@@ -86,7 +86,5 @@ async def redrive(
     """However it ends, dead letters whose copies are confirmed are settled, and the others are released."""
     await _check_target(router, request)
     start = await prepare(router, topic, group, request.selection)
-    run = Redrive(
-        request, OriginalRecords(router), start.writer, start.mover, start.ends, on_progress, on_outcome
-    )
+    run = Redrive(request, OriginalRecords(router), start, on_progress, on_outcome)
     return await settle(router, options, topic, group, start, run)

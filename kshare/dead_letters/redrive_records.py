@@ -11,23 +11,20 @@ it can't be redriven.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
 
-from kshare.admin.results import TopicPartition
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.dead_letters.dead_letter import DeadLetter, Origin, read
-from kshare.dead_letters.letter_run import Commit, LetterRun, RunProgress
-from kshare.dead_letters.moving import LetterMover
+from kshare.dead_letters.letter_run import Commit, LetterRun, RunProgress, Start
 from kshare.dead_letters.original_records import Missing, OriginalRecords
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome
 from kshare.dead_letters.selection import Selection
 from kshare.dead_letters.writing import RecordRefused, write_each
 from kshare.errors import AcknowledgeError, BrokerError, KshareError
 from kshare.producer.records import NewRecord
-from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 
 _NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
@@ -89,16 +86,14 @@ class Redrive(LetterRun[RedriveProgress]):
         self,
         request: RedriveRequest,
         originals: OriginalRecords,
-        writer: RecordWriter,
-        mover: LetterMover,
-        ends: Mapping[TopicPartition, int],
+        start: Start,
         on_progress: Callable[[RedriveProgress], None],
         on_outcome: OnOutcome,
     ) -> None:
-        super().__init__(RedriveProgress(), request.selection, mover, ends, on_progress, on_outcome)
+        super().__init__(RedriveProgress(), request.selection, start, on_progress, on_outcome)
         self._request = request
         self._originals = originals
-        self._writer = writer
+        self._writer = start.writer
         self._next_write_at = 0.0
         self._closed: dict[str, str] = {}
         """Original topics to which nothing can be written, and why."""

@@ -7,7 +7,7 @@ no more are delivered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -21,7 +21,7 @@ from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.client.record import ShareBatch, ShareRecord
-from kshare.dead_letters.letter_run import LetterRun, ProgressT, RunOutcome
+from kshare.dead_letters.letter_run import LetterRun, ProgressT, RunOutcome, Start
 from kshare.dead_letters.letter_states import LetterStates, is_default_group, readable_states
 from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.read import bounds, count_given_up, require_letters
@@ -48,20 +48,6 @@ _FULL_S = 5.0
 _LONGEST_LEASE_S = 86_400.0
 _BUFFER_BYTES = 256 * 1024 * 1024
 """More than any record has: by default, brokers accept requests of up to 100 MiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a run finds at its start."""
-
-    ends: Mapping[TopicPartition, int]
-    """The end offsets: the run is over when all dead letters before them are dealt with."""
-    writer: RecordWriter
-    mover: LetterMover
-    given_up: int
-    """How many of the chosen dead letters the group no longer delivers."""
-    delivery_limit: int
-    """Of the group."""
 
 
 async def prepare(router: Router, topic: str, group: str, selection: Selection) -> Start:

@@ -94,7 +94,10 @@ class Serving:
             router = Router(pool, self._net.request_timeout)
             async with RecordWriter(router, WRITER_SETTINGS) as writer, self._announced(router, writer):
                 outbound = Outbound(router, writer)
-                limits = {group: await read_group_limits(router, group) for group in self._groups()}
+                limits = {
+                    group: await read_group_limits(router, group)
+                    for group in {route.group for route in self._routes}
+                }
                 routes = await self._with_topics(router)
                 for group in sorted({other.group for other in routes if other.options.tiers is not None}):
                     await prepare_retry_group(router, group)
@@ -184,9 +187,6 @@ class Serving:
         for runner in self.runners:
             rank = runner.route.options.priority
             runner.give_way_to([other for other in self.runners if other.route.options.priority > rank])
-
-    def _groups(self) -> set[str]:
-        return {route.group for route in self._routes}
 
     async def _with_topics(self, router: Router) -> list[Route]:
         """The routes, with the topics that match their patterns. Retry topics don't, whichever group has written them:

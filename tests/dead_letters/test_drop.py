@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kshare.dead_letters.drop import Drop, DropRequest
+from kshare.dead_letters.letter_run import Start
 from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.outcome import Fate, LetterOutcome
 from kshare.dead_letters.selection import Selection
@@ -21,8 +22,7 @@ async def test_a_letter_whose_drop_was_refused_is_no_duplicate_when_it_comes_aga
     unused: Any = None
     run = Drop(
         DropRequest(Selection(), None),
-        LetterMover(unused, 10, None),
-        {(GRAVE, 0): 100},
+        Start({(GRAVE, 0): 100}, unused, LetterMover(unused, 10, None), 0, 10),
         lambda progress: None,
         outcomes.append,
     )

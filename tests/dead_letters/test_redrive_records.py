@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kshare.dead_letters.dead_letter import DeadLetter
+from kshare.dead_letters.letter_run import Start
 from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.outcome import Fate, LetterOutcome
 from kshare.dead_letters.redrive_records import Redrive, RedriveRequest
@@ -58,9 +59,7 @@ class Given:
         self.run = Redrive(
             request,
             originals,
-            writer,
-            LetterMover(writer, 10, None),
-            {(GRAVE, 0): 100},
+            Start({(GRAVE, 0): 100}, writer, LetterMover(writer, 10, None), 0, 10),
             lambda progress: None,
             self.outcomes.append,
         )

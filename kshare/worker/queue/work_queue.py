@@ -37,7 +37,8 @@ class WorkQueue:
         self._handler = handler
         self._deliver = handler.route.deliver
         self._on_gone = on_gone
-        self._held: HeldBack[Delivery] = HeldBack()
+        self.held_back: HeldBack[Delivery] = HeldBack()
+        """What waits for another attempt, and the windows that it pins."""
         self._copies: HeldBack[Delivery] = HeldBack()
         self._lane_of = handler.route.lane_of
         self._lanes: KeyLanes[Item] = KeyLanes()
@@ -63,7 +64,7 @@ class WorkQueue:
     @property
     def unavailable(self) -> int:
         """How many of the acquired records can't be processed now."""
-        return len(self._held) + len(self._lanes)
+        return len(self.held_back) + len(self._lanes)
 
     @property
     def unsettled(self) -> int:
@@ -73,7 +74,7 @@ class WorkQueue:
     @property
     def held(self) -> int:
         """How many records are held for another attempt."""
-        return len(self._held)
+        return len(self.held_back)
 
     @property
     def copies(self) -> int:
@@ -82,7 +83,7 @@ class WorkQueue:
 
     @property
     def next_due(self) -> float | None:
-        dues = [due for due in (self._held.next_due, self._copies.next_due) if due is not None]
+        dues = [due for due in (self.held_back.next_due, self._copies.next_due) if due is not None]
         return min(dues, default=None)
 
     def has_waiting(self, before: float) -> bool:
@@ -99,7 +100,7 @@ class WorkQueue:
     def _unwritten(self) -> list[Delivery]:
         """Held records whose copies couldn't be written."""
         found = (
-            [delivery for delivery in self._held if delivery.pending is not None]
+            [delivery for delivery in self.held_back if delivery.pending is not None]
             if self._may_hold_unwritten
             else []
         )
@@ -111,10 +112,10 @@ class WorkQueue:
         where, (topic_id, _) = (batch.topic, batch.partition), lease_of(batch).partition
         if self._topic_ids.setdefault(where, topic_id) != topic_id:
             self._topic_ids[where] = topic_id
-            self._held.reset_window(where)
+            self.held_back.reset_window(where)
         spans = spans_of(batch)
         if spans:
-            self._held.saw(where, spans[-1][1])
+            self.held_back.saw(where, spans[-1][1])
         records = iter(batch)
         is_careful = batch.delivery_count >= self._handler.limits.last_safe_delivery  # looked at first
         if self._lane_of is None and not is_careful:
@@ -241,7 +242,7 @@ class WorkQueue:
     def hold(self, delivery: Delivery, due_at: float) -> None:
         record = delivery.record
         self._may_hold_unwritten |= delivery.pending is not None
-        self._held.add((record.topic, record.partition), record.offset, due_at, delivery)
+        self.held_back.add((record.topic, record.partition), record.offset, due_at, delivery)
 
     def hold_copy(self, delivery: Delivery, due_at: float) -> None:
         record = delivery.record
@@ -249,7 +250,7 @@ class WorkQueue:
 
     def bring_due(self, now: float) -> None:
         """What has waited long enough may be processed. With lanes, not while its last call goes on."""
-        for delivery in [*self._held.take_due(now)]:
+        for delivery in [*self.held_back.take_due(now)]:
             if self._lane_of is not None and delivery.record in self._going:
                 self.hold(delivery, now + _LOOK_AGAIN_S)
             else:
@@ -257,26 +258,10 @@ class WorkQueue:
         for delivery in self._copies.take_due(now):
             self._ready.append(delivery)
 
-    def saw(self, where: TopicPartition, last_offset: int) -> None:
-        """The in-flight window of the group reaches this far at least: others may have acquired that."""
-        self._held.saw(where, last_offset)
-
-    def newest(self, where: TopicPartition) -> int:
-        """How far that window reaches, as far as we know."""
-        return self._held.newest(where)
-
-    def first_held(self) -> dict[TopicPartition, int]:
-        """The first offset in each partition that is held for another attempt."""
-        return self._held.first_offsets()
-
     def pinned(self, delivery: Delivery) -> int:
         """How much of the in-flight window the record pins, as far as we know."""
         record = delivery.record
-        return self._held.span((record.topic, record.partition), record.offset)
-
-    def over_budget(self) -> Iterator[Delivery]:
-        """Take out the held records that have to go."""
-        return self._held.over_budget(self._handler.options.max_held, self._handler.max_span)
+        return self.held_back.span((record.topic, record.partition), record.offset)
 
     def leave(self, item: Item) -> bool:
         """It is no longer processed. Returns whether the next record of its lane is ready now.
@@ -318,12 +303,12 @@ class WorkQueue:
 
     def in_hand(self) -> Iterator[Delivery]:
         """Everything but what waits in batches, which nobody has seen."""
-        for item in chain(self._held, self._copies, self._ready, self._lanes):
+        for item in chain(self.held_back, self._copies, self._ready, self._lanes):
             yield item if isinstance(item, Delivery) else self._deliver(item)
 
     def take_all(self) -> Iterator[tuple[Delivery, float]]:
         """Take out everything, to be handed back: with the time at which it may be processed, or 0."""
-        held = [*self._held.take_all(), *self._copies.take_all()]
+        held = [*self.held_back.take_all(), *self._copies.take_all()]
         self._ready.extend(self._lanes.take_all())
         for delivery, due_at in [*held, *((delivery, 0.0) for delivery in self.take_ready())]:
             self._keys.pop(delivery.record, None)

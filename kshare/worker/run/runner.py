@@ -202,7 +202,7 @@ class HandlerRunner:
 
     def pinned(self) -> dict[TopicPartition, int]:
         """The first offset in each partition of its topics that is held, or whose run could be moved."""
-        found = self._queue.first_held()
+        found = self._queue.held_back.first_offsets()
         if self._options.move_runs:
             for delivery in [
                 slot.delivery
@@ -219,10 +219,10 @@ class HandlerRunner:
         for where, last in self._reach.look(
             windows,
             limit=self._limits.window,
-            newest=self._queue.newest,
+            newest=self._queue.held_back.newest,
             is_idle=is_idle and self._slots.busy < self._slots.most,
         ).items():
-            self._queue.saw(where, last)
+            self._queue.held_back.saw(where, last)
         self._handler.changed.send()
 
     def pause(self, seconds: float) -> None:
@@ -436,7 +436,7 @@ class HandlerRunner:
             self._watch.look()
             self._note_stuck()
             await self._move_long_runs(tasks)
-            for delivery in queue.over_budget():
+            for delivery in queue.held_back.over_budget(self._options.max_held, self._handler.max_span):
                 pipeline.start_settling(pipeline.executor.make_way, delivery)
             if not self._consumer.can_renew:
                 if not self.is_stopping:

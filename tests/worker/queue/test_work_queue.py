@@ -133,7 +133,7 @@ def test_copies_have_no_budget_and_pin_nothing() -> None:
     for number in range(10):
         queue.hold_copy(delivery(batch(1, offset=number * 100)), 50.0)
     assert (queue.copies, queue.held, queue.unavailable, queue.next_due) == (10, 0, 0, 50.0)
-    assert list(queue.over_budget()) == []
+    assert list(queue.held_back.over_budget(1, 5)) == []
     queue.bring_due(50.0)
     assert len(offsets(queue)) == 10
 
@@ -143,9 +143,9 @@ def test_new_records_make_held_ones_go_that_pin_too_much() -> None:
     held = delivery(batch(1))
     queue.hold(held, 1000.0)
     queue.take_in(batch(99, offset=1))
-    assert list(queue.over_budget()) == []
+    assert list(queue.held_back.over_budget(100, 100)) == []
     queue.take_in(batch(1, offset=100))
-    assert list(queue.over_budget()) == [held]
+    assert list(queue.held_back.over_budget(100, 100)) == [held]
 
 
 def by_key(record: ShareRecord) -> Hashable:
@@ -317,5 +317,5 @@ def test_offsets_of_a_topic_that_was_created_again_start_at_zero() -> None:
     new = ShareBatch("orders", Lease((b"n" * 16, 0), 0, 1, 1), list(read_batches(builder.build())))
     queue.take_in(new)
     queue.hold(delivery(new), 10.0)
-    assert list(queue.over_budget()) == []
-    assert queue.newest(("orders", 0)) == 1
+    assert list(queue.held_back.over_budget(100, 100)) == []
+    assert queue.held_back.newest(("orders", 0)) == 1
