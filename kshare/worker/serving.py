@@ -27,7 +27,7 @@ from kshare.worker.handlers.routes import Route
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.retry_topics import default_retry_topics
 from kshare.worker.run.group_limits import look_for_changes, read_group_limits, watch_limits
-from kshare.worker.run.runner import HandlerRunner, RunOptions
+from kshare.worker.run.runner import HandlerRunner, RunSettings
 from kshare.worker.run.windows import watch_windows
 from kshare.worker.settle.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.settle.retry_group import prepare_retry_group
@@ -51,7 +51,7 @@ class Serving:
     def __init__(
         self,
         routes: list[Route],
-        options: RunOptions,
+        options: RunSettings,
         *,
         startup_hooks: list[Hook],
         shutdown_hooks: list[Hook],

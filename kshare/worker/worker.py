@@ -25,7 +25,7 @@ from kshare.worker.app import Handlers, routes_of, with_options
 from kshare.worker.config import configure_worker
 from kshare.worker.handlers.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names, checkable
 from kshare.worker.handlers.routes import Route
-from kshare.worker.run.runner import HandlerRunner, RunOptions
+from kshare.worker.run.runner import HandlerRunner, RunSettings
 from kshare.worker.serving import Serving
 from kshare.worker.signals import SignalCount, on_stop_signals
 from kshare.worker.threads import CallInLoop, LoopOfWorker, WorkerThreads, caller_in_this_loop
@@ -188,7 +188,7 @@ class Worker(Handlers):
             raise KshareError("the worker is running already")
         serving = Serving(
             self._runnable_routes(),
-            RunOptions(
+            RunSettings(
                 self.bootstrap_servers,
                 self.connection,
                 self.drain_timeout,

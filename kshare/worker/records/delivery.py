@@ -379,7 +379,7 @@ class Deliveries(list[Delivery]):
         return [delivery for delivery in self if delivery.decision is None]
 
 
-def context_of(delivery: Delivery, attempts: int, due_ms: int) -> RetryContext:
+def copy_context(delivery: Delivery, attempts: int, due_ms: int) -> RetryContext:
     """What a copy of its record says at least."""
     return RetryContext(
         topic=delivery.topic,

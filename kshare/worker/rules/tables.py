@@ -178,7 +178,7 @@ MAKING_WAY = (
         lambda facts: KEEP._replace(pending=facts.pending),
     ),
     copy_rules.RUN_BACK,
-    window.MOVED,
+    window.MOVED_AWAY,
     window.EARLY,
 )
 """For held records that pin too much of the in-flight window, or are too many."""

@@ -18,7 +18,7 @@ def max_span(max_pinned: float, window: int) -> int:
     return max(1, int(max_pinned * window))
 
 
-MOVED = Rule(
+MOVED_AWAY = Rule(
     "moved",
     "there are retry topics",
     "moved; not counted as an attempt",

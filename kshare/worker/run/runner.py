@@ -59,7 +59,7 @@ _FRESH_S = 0.3
 """How long a probe waits for a record that hasn't failed yet."""
 
 
-class RunOptions(NamedTuple):
+class RunSettings(NamedTuple):
     """What all handlers of a run of a worker have in common."""
 
     bootstrap_servers: str | Iterable[str] | None
@@ -75,7 +75,7 @@ class HandlerRunner:
     def __init__(
         self,
         route: Route,
-        run_options: RunOptions,
+        settings: RunSettings,
         publisher: Publisher,
         limits: ShareLimits,
         look_for_limits: Callable[[], Awaitable[None]],
@@ -83,7 +83,7 @@ class HandlerRunner:
         """`look_for_limits` brings `limits` up to date."""
         self.route = route
         self._options = options = route.options
-        self._run_options = run_options
+        self._settings = settings
         self._limits = limits
         self._look_for_limits = look_for_limits
         self._clock = loop_clock()
@@ -92,8 +92,8 @@ class HandlerRunner:
             limits,
             self,
             clock=self._clock,
-            wall_clock=run_options.wall_clock,
-            observers=run_options.observers,
+            wall_clock=settings.wall_clock,
+            observers=settings.observers,
         )
         self._pipeline = Pipeline(self._handler, publisher)
         self._queue = self._pipeline.queue
@@ -154,7 +154,7 @@ class HandlerRunner:
         work = self._work = SlotWork(self._pipeline, self._wants)
         self._slots = Slots(tasks, self._options.most_at_once, work.run)
         self._watch = SlotWatch(self._pipeline, self._slots)
-        self._draining = Draining(self._pipeline, self._slots, self._watch, self._run_options.drain_timeout)
+        self._draining = Draining(self._pipeline, self._slots, self._watch, self._settings.drain_timeout)
         self._intake = Intake(self._pipeline, self._consumer, self._slots, self._wants)
         self._giving_back = EarlyRelease(self._pipeline, self._slots, lambda: self._consumers)
         tasks.start_soon(self._intake.run, tasks, name=f"kshare worker: feed {name}")
@@ -313,14 +313,14 @@ class HandlerRunner:
 
     def _new_consumer(self, group: str, topics: tuple[str, ...], records: int) -> ShareConsumer:
         return ShareConsumer(
-            self._run_options.bootstrap_servers,
+            self._settings.bootstrap_servers,
             group=group,
             topics=topics,
             acknowledgement="explicit",
             max_records=records,
             max_lease_seconds=LONGEST_LEASE_S,
             on_settled=partial(note_refusals, self._handler),
-            **self._run_options.connection,
+            **self._settings.connection,
         )
 
     def _require_locks_that_last(self, consumer: ShareConsumer) -> None:

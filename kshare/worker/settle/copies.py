@@ -26,7 +26,7 @@ from kshare.worker.functions.user_functions import (
 )
 from kshare.worker.handlers.options import DeadLetterFunction
 from kshare.worker.host import RunningHandler
-from kshare.worker.records.delivery import Delivery, context_of
+from kshare.worker.records.delivery import Delivery, copy_context
 from kshare.worker.records.headers import (
     Header,
     RetryContext,
@@ -179,7 +179,7 @@ class Copies:
         self, delivery: Delivery, due_ms: int, *, counts: bool, error: BaseException | None
     ) -> RetryContext:
         return replace(
-            context_of(delivery, delivery.attempt if counts else delivery.attempt - 1, due_ms),
+            copy_context(delivery, delivery.attempt if counts else delivery.attempt - 1, due_ms),
             unfinished=delivery.unfinished,
             error=exception_name(error) if error is not None else "",
         )

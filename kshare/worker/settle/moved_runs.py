@@ -23,7 +23,7 @@ from kshare.producer.records import NewRecord, Produced
 from kshare.surroundings import random_bytes
 from kshare.worker.host import RunningHandler
 from kshare.worker.queue.work_queue import WorkQueue, is_held
-from kshare.worker.records.delivery import Delivery, context_of
+from kshare.worker.records.delivery import Delivery, copy_context
 from kshare.worker.records.headers import Header, run_mark
 from kshare.worker.rules.retry_topics import RetryTopics
 from kshare.worker.settle.outbound import Publisher
@@ -133,12 +133,12 @@ class MovedRuns:
     async def _write_copy(self, delivery: Delivery, run: str, partition: int | None) -> Produced:
         unfinished = delivery.unfinished + 1  # it is only used if this one doesn't end
         due_ms = self._handler.now_ms() + round(self._due_s * 1000)
-        context = replace(context_of(delivery, delivery.attempt, due_ms), run=run, unfinished=unfinished)
+        context = replace(copy_context(delivery, delivery.attempt, due_ms), run=run, unfinished=unfinished)
         headers = [*delivery.headers, *context.headers()]
         return await self._publish(delivery, delivery.value, headers, partition)
 
     async def _mark(self, delivery: Delivery, run: str, partition: int) -> None:
-        context = replace(context_of(delivery, delivery.attempt, 0), run=run, is_over=True)
+        context = replace(copy_context(delivery, delivery.attempt, 0), run=run, is_over=True)
         try:
             await self._publish(delivery, None, context.headers(), partition)
         except KshareError as problem:
