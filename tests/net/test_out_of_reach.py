@@ -211,7 +211,7 @@ def test_outage_is_reported_at_intervals() -> None:
 
 
 async def test_outage_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.net.outage_log.AFTER_S", 0.05)
+    monkeypatch.setattr("kshare.net.backoff.AFTER_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]
     async with Pool(settings(("127.0.0.1", port), backoff_min=0.05)) as pool:
