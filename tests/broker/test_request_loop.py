@@ -127,7 +127,8 @@ def test_invalid_request_closes_only_its_own_connection(broker: Broker, said: by
 @pytest.mark.lengthy
 def test_randomly_damaged_requests_never_crash_a_handler(broker: Broker) -> None:
     dice = random.Random(1)
-    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
+    records = batch(2, timestamp=int(time.time() * 1000))  # retention.ms deletes old ones at once
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
     requests = [
         cluster_question(1),
         fetch(broker, 1, 0),
@@ -205,7 +206,8 @@ def test_disconnect_is_noticed_while_a_request_waits(broker: Broker) -> None:
 
 
 def test_produce_without_acks_gets_no_response(broker: Broker) -> None:
-    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
+    records = batch(2, timestamp=int(time.time() * 1000))  # retention.ms deletes old ones at once
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
     with Raw(broker) as raw:
         raw.send(encode_request(ProduceRequest(acks=0, topic_data=[data]), 11, 1, "raw"))
         raw.send(cluster_question(2))
