@@ -34,7 +34,7 @@ def test_the_warning_names_ten_partitions_and_quotes_the_group(caplog: pytest.Lo
     assert "`kshare groups describe 'a b'`" in text
 
 
-def test_a_broker_that_responses_at_once_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_responds_at_once_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(
         KshareError, match=r"group g hasn't delivered all records: t\[0\]\. .*stop all consumers"
     ):
