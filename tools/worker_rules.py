@@ -15,7 +15,8 @@ _HEAD = """\
 # What a worker does with a record
 
 These tables are generated from the rules that the worker runs. In each, the first rule that applies decides. Names of
-rules are shown by [`worker.test`](worker-testing.md), as `trial.decision.rule`.
+rules are shown by [`worker.test`](worker-testing.md), as `trial.decision.rule`. If a rule leaves the decision to
+another table, both are named: `cancelled: released`.
 
 | decision | meaning |
 |---|---|

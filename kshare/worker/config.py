@@ -213,6 +213,10 @@ def _read_toml(path: Path, mistakes: Mistakes) -> _Layer:
         hint = f"did you mean that by [{near}]?" if near else "its options are expected there"
         wrong.add(f"there is no table [worker]: {hint}")
         table = {}
+    for name in whole:
+        near = nearest_name(name, (_DEFAULTS, _HANDLERS))
+        if near:
+            wrong.add(f"there is no table [{name}]: did you mean [worker.{near}]?")
     defaults, handlers = _table(table, _DEFAULTS, wrong), _table(table, _HANDLERS, wrong)
     with wrong.at(f"[worker.{_DEFAULTS}]"):
         check_names(defaults)
@@ -247,9 +251,12 @@ def _flat(table: Mapping[str, Any], mistakes: Mistakes, before: str = "") -> Ite
     """Kafka's names have dots, which TOML takes for tables unless they are quoted."""
     for name, value in table.items():
         whole = f"{before}{name}"
+        is_ours = nearest_name(whole, (_DEFAULTS, _HANDLERS))
         if not isinstance(value, dict):
             yield whole, value
-        elif any(option.startswith(f"{whole}.") for option in (*KAFKA_NAMES, *refused_names("handler"))):
+        elif not is_ours and any(
+            option.startswith(f"{whole}.") for option in (*KAFKA_NAMES, *refused_names("handler"))
+        ):
             yield from _flat(value, mistakes, f"{whole}.")
         else:
             mistakes.add(f"there is no table [worker.{whole}]" + _hint(whole, (_DEFAULTS, _HANDLERS)))

@@ -70,7 +70,7 @@ class Trial:
     delay: float | None
     """Seconds until the next attempt; None if there is none, or if any member may make it at once."""
     attempts: int
-    """How many attempts the record has had, as its retry policy counts them."""
+    """How many attempts its retry policy has counted; if it was released, also the one that has just ended."""
     published: list[PublishedRecord]
     """Copies in retry topics, and dead letters."""
     results: list[PublishedRecord]

@@ -21,7 +21,7 @@ from kshare.http.endpoint import http_endpoint, parse_listen_address
 from kshare.options.checks import require_backend, require_number
 from kshare.options.mistakes import Mistakes
 from kshare.surroundings import wall_time
-from kshare.worker.app import Handlers, routes_of, with_options
+from kshare.worker.app import FunctionT, Handlers, Topic, routes_of, with_options
 from kshare.worker.config import configure_worker
 from kshare.worker.handlers.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names, checkable
 from kshare.worker.handlers.routes import Route
@@ -101,6 +101,22 @@ class Worker(Handlers):
         """That of the run."""
         self._threads: WorkerThreads | None = None
         """Further threads that run copies of it."""
+
+    def include(self, handlers: Handlers) -> None:
+        """Add the handlers of another part of the application, with its options, middleware and hooks."""
+        self._require_stopped("include handlers")
+        super().include(handlers)
+
+    def _declare(
+        self, topics: tuple[Topic, ...], options: HandlerSettings, *, is_batch: bool
+    ) -> Callable[[FunctionT], FunctionT]:
+        self._require_stopped("declare handlers")
+        return super()._declare(topics, options, is_batch=is_batch)
+
+    def _require_stopped(self, action: str) -> None:
+        """What is added while it runs would never be called."""
+        if self._serving is not None:
+            raise KshareError(f"the worker is running: {action} before it starts")
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
         """Apply a TOML file, and then the environment variables that begin with KSHARE_WORKER_.

@@ -206,6 +206,11 @@ def test_the_command_line_replaces_connection_options() -> None:
         ("[worker]\ndrain_timeout = -1", "drain_timeout must be a number from 0 to 86,400"),
         ("[worker]\ntoken = 'x'", "token is a function: set it in code"),
         ("[worker.handler.ship]", "there is no table [worker.handler]; did you mean handlers?"),
+        ("[worker.default]\ntime_limit = 5", "there is no table [worker.default]; did you mean defaults?"),
+        (
+            "[worker]\n[handlers.ship]\ntime_limit = 5",
+            "there is no table [handlers]: did you mean [worker.handlers]?",
+        ),
         ("[worker.defaults]\ngroup = 'a'", "group is set in [worker]"),
         (
             "[worker.defaults]\nconcurency = 5",

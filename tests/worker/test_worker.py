@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare import ConfigError
+from kshare import ConfigError, KshareError
 from kshare.testing import Broker
 from kshare.worker import Adaptive, Deliveries, Delivery, Handlers, Retry, Worker, WorkerObserver
 from tests.helpers.consuming import until
@@ -306,3 +306,19 @@ def test_backends_that_are_not_there_are_refused(
     worker = Worker("localhost:1", group="g")
     with pytest.raises(ConfigError, match=message):
         worker.run(backend=backend)
+
+
+async def test_handlers_cannot_be_added_while_the_worker_runs(broker: Broker) -> None:
+    """They would never be called, without a word."""
+    worker = Worker(broker.bootstrap, group="g")
+
+    @worker.handler("a")
+    async def ship(value: bytes) -> None: ...
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        with pytest.raises(KshareError, match="the worker is running: declare handlers before it starts"):
+            worker.handler("b")
+        with pytest.raises(KshareError, match="the worker is running: include handlers before it starts"):
+            worker.include(Handlers())
+        worker.stop()

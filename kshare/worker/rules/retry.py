@@ -72,7 +72,7 @@ class Retry:
     """Seconds until the next attempt: always the same, one number for each attempt (the last one repeats), an
     `Exponential`, or a function of the attempt's number (1, 2, ...)."""
     max_age: float | None = None
-    """A record that is older than this many seconds isn't retried. None: age doesn't matter."""
+    """A record isn't retried if it would be older than this many seconds by then. None: age doesn't matter."""
     never: tuple[type[BaseException], ...] = ()
     """Exceptions after which a record isn't retried."""
     by_error: Mapping[type[BaseException], Retry] = field(default_factory=dict)

@@ -29,8 +29,8 @@ class RetryTopics:
     """Which retry topics a handler has."""
 
     tiers: tuple[float, ...] = (60.0, 600.0, 3600.0)
-    """Their delays in seconds. A record goes to the shortest one that isn't shorter than its own delay,
-    after which it is tried all the same."""
+    """Their delays in seconds. A record goes to the topic with the shortest delay that isn't shorter than its own, or
+    to the last one. It is retried after its own delay in any case."""
     name: str = "{topic}.retry.{delay}"
     """The names of the topics. The delay is written as in 10s, 5m or 1h."""
 

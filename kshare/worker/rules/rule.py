@@ -34,9 +34,9 @@ class Rule(NamedTuple):
 
 
 def first_decision(rules: Sequence[Rule], facts: Facts) -> Decision | None:
-    """None if no rule applies."""
+    """None if no rule applies. If a rule leaves the decision to another table, both rules are named."""
     for rule in rules:
         if rule.applies(facts):
             decision = rule.decide(facts)
-            return decision if decision.rule else decision._replace(rule=rule.name)
+            return decision._replace(rule=f"{rule.name}: {decision.rule}" if decision.rule else rule.name)
     return None

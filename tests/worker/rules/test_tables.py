@@ -274,3 +274,7 @@ def test_the_first_rule_decides_and_is_named() -> None:
     assert found is not None
     assert (found.outcome, found.rule) == (RecordOutcome.RELEASED, "second")
     assert first_decision(rules[:1], facts_of()) is None
+
+
+def test_a_rule_that_leaves_the_decision_to_another_table_is_named_too() -> None:
+    assert tables.after_call(facts_of(call=RunResult.CANCELLED)).rule == "cancelled: released"
