@@ -38,5 +38,7 @@ def first_decision(rules: Sequence[Rule], facts: Facts) -> Decision | None:
     for rule in rules:
         if rule.applies(facts):
             decision = rule.decide(facts)
-            return decision._replace(rule=f"{rule.name}: {decision.rule}" if decision.rule else rule.name)
+            if decision.rule in ("", rule.name):
+                return decision._replace(rule=rule.name)
+            return decision._replace(rule=f"{rule.name}: {decision.rule}")
     return None
