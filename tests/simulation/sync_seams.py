@@ -61,7 +61,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (signals, "threading", _THREADING),
     (signals, "_signal", SimpleNamespace(getsignal=handler_of, signal=set_handler)),
     (signals, "_NUMBERS", [int(signal.SIGINT), int(signal.SIGTERM)]),
-    (handshake, "version", cache(version)),  # processes connect often, and it reads files each time
+    (handshake, "kshare_version", cache(version)),  # processes connect often, and it reads files each time
     (blocking_program, "threading", _THREADING),
     (blocking_program, "time", SimpleNamespace(sleep=sleep)),
 )

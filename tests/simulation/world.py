@@ -454,6 +454,6 @@ def _pinned(time: SimulatedTime) -> Iterator[None]:
     """
     with (
         patch.object(coarse_clock, "coarse_ms", lambda: int(time.now() * 1000)),
-        patch.object(handshake, "version", lambda: "0.0.0"),
+        patch.object(handshake, "kshare_version", lambda: "0.0.0"),
     ):
         yield
