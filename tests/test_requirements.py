@@ -46,7 +46,6 @@ OF_USERS = {
     ("kshare.worker.threads", "trio"),
     ("kshare.testing.plugin", "pytest"),
     ("kshare.net.readiness", "sniffio"),
-    ("kshare.producer.callers", "trio"),
 }
 """Imports of what runs kshare already, or that do without if it is missing."""
 

@@ -140,7 +140,7 @@ async def test_settling_a_lost_record_or_batch_raises(is_batch: bool) -> None:
                 offsets = r"0\.\.2" if is_batch else "0"
                 for settle in (one.accept, one.release, one.reject, one.renew):
                     with pytest.raises(
-                        AcknowledgeError, match=rf"t\[0\]@{offsets} can't .* any more: the sess"
+                        AcknowledgeError, match=rf"t\[0\]@{offsets} can no longer be .*: the sess"
                     ):
                         settle()
 

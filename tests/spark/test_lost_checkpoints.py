@@ -182,7 +182,7 @@ def test_an_older_copy_is_taken_on_request(broker: Broker, caplog: pytest.LogCap
     query.produce(20)
     with caplog.at_level(logging.WARNING):
         query.run(failOnLostCheckpoint="false")
-    assert "as failOnLostCheckpoint is false" in caplog.text
+    assert "because failOnLostCheckpoint is false" in caplog.text
     assert set(query.written) >= {(0, at) for at in range(300, 320)}
     query.produce(20)
     query.run()

@@ -162,7 +162,7 @@ async def test_dead_letter_topics_need_possible_names(dead_letters: str) -> None
 
 async def test_dead_letters_may_not_go_where_they_come_from() -> None:
     worker = Worker(group="g", dead_letters="orders")
-    with pytest.raises(ConfigError, match="its dead letters would come back for ever"):
+    with pytest.raises(ConfigError, match="its dead letters would come back forever"):
         worker.handler("orders")(lambda value: None)
 
 
