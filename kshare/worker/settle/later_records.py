@@ -53,10 +53,10 @@ class LaterRecords:
             async with self._reading[where]:
                 if question.response is None:
                     # Not those that need an earlier part of the log, which may be damaged.
-                    asked = [question for question in questions if question.offset >= offset]
+                    asked = [other for other in questions if other.offset >= offset]
                     await self._read(where, offset + 1, asked)
-                    for question in asked:
-                        question.response = bool(question.response)
+                    for other in asked:
+                        other.response = bool(other.response)
         finally:
             del questions[question]
         return bool(question.response)

@@ -185,7 +185,7 @@ async def async_generator(value: bytes) -> Any:
         (takes_two_payloads, {}, "handler takes_two_payloads takes one, two: it must take the payload"),
         (takes_two_deliveries, {}, "handler takes_two_deliveries takes one, two"),
         (takes_three, {}, "handler takes_three takes one, two, three"),
-        (needs_a_name, {}, "handler needs_a_name: tenant can only be given by name"),
+        (needs_a_name, {}, "handler needs_a_name: tenant can only be passed by name"),
         (functools.partial(with_rest, b"x"), {}, "takes nothing"),
         (takes_a_list_of_deliveries, {}, "annotate deliveries with Delivery here"),
         (unknown_payload, {}, "handler unknown_payload: payloads can't be converted to <class 'complex'>"),
