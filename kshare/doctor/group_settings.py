@@ -14,7 +14,7 @@ from kshare.admin.results import ConfigEntry, PartitionOffset
 from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem, unknown, warning
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.commands import create_command, set_command
-from kshare.doctor.releases import COLON_IN_NAME, SKIPPED_RECORDS, minor_release
+from kshare.doctor.releases import COLON_IN_NAME, SKIPPED_RECORDS, MinorRelease, minor_release
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 
@@ -72,10 +72,14 @@ def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> 
     ]
 
 
+def _releases(info: ClusterInfo) -> set[MinorRelease | None]:
+    return {minor_release(connection.versions) for connection in info.connections.values()}
+
+
 def _colon_in_name(info: ClusterInfo, group: str) -> Iterator[CheckResult]:
     if ":" not in group:
         return
-    releases = {minor_release(connection.versions) for connection in info.connections.values()}
+    releases = _releases(info)
     text = f"{COLON_IN_NAME.text}. Choose a name without a colon, or upgrade the brokers"
     if releases & COLON_IN_NAME.has:
         yield warning(check_of(group), text)
@@ -129,7 +133,7 @@ async def _skipped_records(
     partitions are added.
     """
     reset = settings.get(RESET)
-    releases = {minor_release(connection.versions) for connection in info.connections.values()}
+    releases = _releases(info)
     if reset is None or reset.value == EARLIEST_RESET or not releases & SKIPPED_RECORDS.has:
         return
     read: dict[str, set[int]] = defaultdict(set)

@@ -214,7 +214,7 @@ def _read_toml(path: Path, mistakes: Mistakes) -> _Layer:
         wrong.add(f"there is no table [worker]: {hint}")
         table = {}
     for name in whole:
-        near = nearest_name(name, (_DEFAULTS, _HANDLERS))
+        near = nearest_name(name, (_DEFAULTS, _HANDLERS)) if name != "worker" else ""
         if near:
             wrong.add(f"there is no table [{name}]: did you mean [worker.{near}]?")
     defaults, handlers = _table(table, _DEFAULTS, wrong), _table(table, _HANDLERS, wrong)
@@ -251,10 +251,9 @@ def _flat(table: Mapping[str, Any], mistakes: Mistakes, before: str = "") -> Ite
     """Kafka's names have dots, which TOML takes for tables unless they are quoted."""
     for name, value in table.items():
         whole = f"{before}{name}"
-        is_ours = nearest_name(whole, (_DEFAULTS, _HANDLERS))
         if not isinstance(value, dict):
             yield whole, value
-        elif not is_ours and any(
+        elif not nearest_name(whole, (_DEFAULTS, _HANDLERS)) and any(
             option.startswith(f"{whole}.") for option in (*KAFKA_NAMES, *refused_names("handler"))
         ):
             yield from _flat(value, mistakes, f"{whole}.")

@@ -347,13 +347,13 @@ class Processing:
             raise error
         is_cancellation = isinstance(error, anyio.get_cancelled_exc_class())
         if is_cancellation and is_task_cancelled():
-            # Nobody has cancelled the slot, but its task: the handler itself, perhaps, or who ends the event loop.
+            # Not the slot but its task was cancelled: by the handler itself, or by whoever ends the event loop.
             forget_cancellation()
             for delivery in self.deliveries_of(slot):
                 await until_moved(delivery)
             await for_each([(delivery,) for delivery in self.deliveries_of(slot)], self._cancelled)
         elif is_cancellation or is_failure(error):
-            # Nobody has cancelled us: the handler has awaited what somebody else had cancelled.
+            # The handler has awaited a task or a future that was cancelled elsewhere.
             failure = as_failure(error)
             await for_each([(slot, delivery, failure) for delivery in self.deliveries_of(slot)], self.failed)
         else:
